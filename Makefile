@@ -1,0 +1,62 @@
+# Every command a contributor needs. `make help` lists them.
+# The environment is made once and remade when pyproject.toml changes; VENV=path puts it elsewhere.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?= -n auto
+
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
+BENCHMARKS := $(wildcard benchmarks/bench_*.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types bench clean
+.DELETE_ON_ERROR:
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(VENV)/.stamp-run  ## install Pullback and show what it does
+	$(BIN)/python -m pullback demo
+
+test: $(VENV)/.stamp-dev  ## install the test needs and run the whole suite
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.stamp-dev  ## check rules and format with ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.stamp-dev  ## let ruff fix what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.stamp-dev  ## check the package with mypy --strict
+	$(BIN)/mypy --strict
+
+bench: $(VENV)/.stamp-bench  ## run every script benchmarks/bench_*.py
+	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
+	@$(if $(BENCHMARKS),,echo "There are no scripts benchmarks/bench_*.py yet.")
+
+clean:  ## remove the environment, caches and build results
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.stamp-venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Pullback needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.stamp-run: $(VENV)/.stamp-venv pyproject.toml
+	$(INSTALL) .
+	@touch $@
+
+$(VENV)/.stamp-dev: $(VENV)/.stamp-venv pyproject.toml
+	$(INSTALL) '.[dev]'
+	@touch $@ $(VENV)/.stamp-run
+
+$(VENV)/.stamp-bench: $(VENV)/.stamp-venv pyproject.toml
+	$(INSTALL) '.[bench]'
+	@touch $@ $(VENV)/.stamp-run

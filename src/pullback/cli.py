@@ -1,0 +1,50 @@
+"""The command line: ``python -m pullback <command>``.
+
+Every command returns its exit code: 0 when it did what was asked, 2 when the question was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pullback.demo import run_demo
+from pullback.dispatch import PythonDispatcher
+from pullback.errors import PullbackError
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code.
+
+    >>> main(["dispatch", "GPU"])
+    2
+    """
+    options = _parser().parse_args(argv)
+    if options.command == "demo":
+        run_demo()
+        return 0
+    return _dispatch(options.keys)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pullback", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands.add_parser("demo", help="show what the library does, with real results")
+    dispatch = commands.add_parser("dispatch", help="show the dispatch table of registered keys")
+    dispatch.add_argument("keys", nargs="*", metavar="KEY", help="keys that have a kernel")
+    return parser
+
+
+def _dispatch(keys: list[str]) -> int:
+    dispatcher = PythonDispatcher()
+    try:
+        dispatcher.register(keys)
+    except PullbackError as error:
+        print(f"pullback dispatch: {error}", file=sys.stderr)
+        return 2
+    print(dispatcher.registrations())
+    print(dispatcher.dispatchTable())
+    return 0

@@ -1,0 +1,218 @@
+"""What a thread adds to and takes from the key set of every call: its ``State``.
+
+A call dispatches with ``(keys of its tensors | include) & keep``. Excluded keys are zeros in
+`keep`, so exclusion beats inclusion; grad mode is the requires-grad bit of `keep`, so that under
+``no_grad`` the same call finds the plain kernel instead of the recording one.
+
+A state is immutable and there is one object for each pair, so an operator's table is a dict by
+state of dicts by flags: a call does no arithmetic with include and keep at all. The current state
+lives in a ``ContextVar``: a new thread starts from the default, and reading it is cheaper than
+reading a ``threading.local``. Guards change it and always put back what they changed, and only
+that, so that guards may end in any order.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Self
+
+from pullback.dispatch.keys import (
+    ALL_BITS,
+    AUTOGRAD_BITS,
+    FUNCTIONALITY_MASK,
+    KEY_BITS,
+    REQUIRES_GRAD,
+    DispatchKey,
+    DispatchKeySet,
+    KeyLike,
+)
+from pullback.errors import DispatchError
+
+__all__ = [
+    "AutoDispatchBelowADInplaceOrView",
+    "AutoDispatchBelowAutograd",
+    "AutoGradMode",
+    "ExcludeDispatchKeyGuard",
+    "IncludeDispatchKeyGuard",
+    "InferenceModeGuard",
+    "excluded_keys",
+    "included_keys",
+    "is_grad_enabled",
+]
+
+
+class State:
+    """What a thread adds to (`include`) and leaves in (`keep`) the flags of a call.
+
+    Made only by ``state_of``, so that equal states are the same object.
+    """
+
+    __slots__ = ("include", "keep")
+
+    def __init__(self, include: int, keep: int):
+        self.include = include
+        self.keep = keep
+
+
+_states: dict[tuple[int, int], State] = {}
+
+
+def state_of(include: int, keep: int) -> State:
+    """The one state with these masks."""
+    found = _states.get((include, keep))
+    # setdefault is atomic, so two threads that both miss still get the same object.
+    return found or _states.setdefault((include, keep), State(include, keep))
+
+
+DEFAULT_STATE = state_of(
+    include=KEY_BITS[DispatchKey.BackendSelect] | KEY_BITS[DispatchKey.ADInplaceOrView],
+    keep=ALL_BITS,
+)
+_state: ContextVar[State] = ContextVar("pullback_dispatch_state", default=DEFAULT_STATE)
+get_state = _state.get
+
+_AD_INPLACE_OR_VIEW = KEY_BITS[DispatchKey.ADInplaceOrView]
+
+
+class _Guard:
+    """Changes the thread's state between enter and exit; one guard object, one use at a time."""
+
+    def __init__(self, *, include: int = 0, uninclude: int = 0, drop: int = 0, keep: int = 0):
+        self._request = (include, uninclude, drop, keep)
+        self._changed: tuple[int, int] | None = None
+
+    def __enter__(self) -> Self:
+        if self._changed is not None:
+            raise DispatchError(
+                f"{type(self).__name__} is active already; make a new guard for each `with` block"
+            )
+        add, remove, drop, restore = self._request
+        now = _state.get()
+        include = (now.include | add) & ~remove
+        keep = now.keep & ~drop | restore
+        # The bits that flip here are the bits that exit flips back, and no others.
+        self._changed = (now.include ^ include, now.keep ^ keep)
+        _state.set(state_of(include, keep))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._changed is not None
+        include, keep = self._changed
+        self._changed = None
+        now = _state.get()
+        _state.set(state_of(now.include ^ include, now.keep ^ keep))
+
+
+def _bits(keys: tuple[KeyLike | DispatchKeySet, ...]) -> int:
+    total = 0
+    for key in keys:
+        total |= key if isinstance(key, DispatchKeySet) else DispatchKeySet(key)
+    return int(total)
+
+
+class IncludeDispatchKeyGuard(_Guard):
+    """Adds keys to the key set of every call in this thread.
+
+    >>> with IncludeDispatchKeyGuard("Tracer"):
+    ...     included_keys()
+    DispatchKeySet(BackendSelect, ADInplaceOrView, Tracer)
+    """
+
+    def __init__(self, *keys: KeyLike | DispatchKeySet):
+        super().__init__(include=_bits(keys))
+
+
+class ExcludeDispatchKeyGuard(_Guard):
+    """Takes keys from the key set of every call in this thread, for all their backends.
+
+    >>> with ExcludeDispatchKeyGuard("Tracer"):
+    ...     excluded_keys()
+    DispatchKeySet(Tracer)
+    """
+
+    def __init__(self, *keys: KeyLike | DispatchKeySet):
+        super().__init__(drop=_bits(keys) & FUNCTIONALITY_MASK)
+
+
+class AutoDispatchBelowAutograd(_Guard):
+    """Skips the autograd keys, in this call and in every call made inside it.
+
+    >>> with AutoDispatchBelowAutograd():
+    ...     excluded_keys().has("AutogradCPU"), excluded_keys().has("ADInplaceOrView")
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(drop=AUTOGRAD_BITS)
+
+
+class AutoDispatchBelowADInplaceOrView(_Guard):
+    """Skips the autograd keys and ADInplaceOrView, so versions and views are not tracked either.
+
+    >>> with AutoDispatchBelowADInplaceOrView():
+    ...     "ADInplaceOrView" in excluded_keys()
+    True
+    """
+
+    def __init__(self) -> None:
+        super().__init__(drop=AUTOGRAD_BITS | _AD_INPLACE_OR_VIEW)
+
+
+class InferenceModeGuard(_Guard):
+    """Skips autograd and no longer adds ADInplaceOrView; what inference mode means to dispatch.
+
+    >>> with InferenceModeGuard():
+    ...     included_keys()
+    DispatchKeySet(BackendSelect)
+    """
+
+    def __init__(self) -> None:
+        super().__init__(uninclude=_AD_INPLACE_OR_VIEW, drop=AUTOGRAD_BITS)
+
+
+class AutoGradMode(_Guard):
+    """Turns the recording of history on or off; key sets are the same in both modes.
+
+    >>> with AutoGradMode(False):
+    ...     is_grad_enabled()
+    False
+    """
+
+    def __init__(self, enabled: bool):
+        if enabled:
+            super().__init__(keep=REQUIRES_GRAD)
+        else:
+            super().__init__(drop=REQUIRES_GRAD)
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations record history in this thread.
+
+    >>> is_grad_enabled()
+    True
+    """
+    return bool(_state.get().keep & REQUIRES_GRAD)
+
+
+def included_keys() -> DispatchKeySet:
+    """The keys that this thread adds to every call.
+
+    >>> included_keys()
+    DispatchKeySet(BackendSelect, ADInplaceOrView)
+    """
+    return DispatchKeySet.from_bits(_state.get().include)
+
+
+def excluded_keys() -> DispatchKeySet:
+    """The keys that this thread takes from every call, each for all of its backends.
+
+    >>> excluded_keys()
+    DispatchKeySet()
+    """
+    return DispatchKeySet.from_functionalities(~_state.get().keep)

@@ -1,0 +1,89 @@
+"""Questions about the registry: which operators and kernels there are, and what a call would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.dispatch import registry
+from pullback.dispatch.explain import Explanation
+from pullback.dispatch.keys import KeyLike, parse_key
+from pullback.dispatch.operator import OpOverload, OpOverloadPacket
+from pullback.dispatch.table import Kernel
+from pullback.errors import (
+    DispatchKeyError,
+    KernelNotFoundError,
+    OperatorNotFoundError,
+)
+
+__all__ = ["explain", "find_dangling_impls", "get_kernel", "get_operator"]
+
+
+def get_operator(op: str | OpOverload | OpOverloadPacket) -> OpOverload:
+    """The operator of a qualified name such as ``"ns::op"`` or ``"ns::op.overload"``.
+
+    >>> get_operator("nowhere::f")
+    Traceback (most recent call last):
+        ...
+    pullback.errors.OperatorNotFoundError: no operator 'nowhere::f' is defined
+    """
+    if isinstance(op, OpOverload):
+        return op
+    if isinstance(op, OpOverloadPacket):
+        names = op.overloads()
+        if len(names) != 1:
+            raise OperatorNotFoundError(
+                f"{op!r} has {len(names)} overloads ({', '.join(names)}); name one of them"
+            )
+        return getattr(op, names[0])  # type: ignore[no-any-return]
+    entry = registry.find(op)
+    if entry is None or entry.schema is None:
+        dangling = "" if entry is None else "; kernels are registered for it, but no schema"
+        raise OperatorNotFoundError(f"no operator {op!r} is defined{dangling}")
+    return entry.operator  # type: ignore[no-any-return]
+
+
+def get_kernel(op: str | OpOverload, dispatch_key: KeyLike) -> Kernel:
+    """The kernel that an operator's computed table holds at a runtime key.
+
+    >>> from pullback.dispatch import Library
+    >>> with Library("kernels", "DEF") as lib:
+    ...     _ = lib.define("f(Tensor x) -> Tensor")
+    ...     _ = lib.impl("f", lambda x: x, "CompositeExplicitAutograd")
+    ...     get_kernel("kernels::f", "CPU").key
+    DispatchKey.CompositeExplicitAutograd
+    """
+    try:
+        key = parse_key(dispatch_key)
+    except DispatchKeyError as error:
+        raise DispatchKeyError(f"Invalid dispatch key: {error}") from None
+    if key.is_alias:
+        raise DispatchKeyError(
+            f"Invalid dispatch key: {key.name} is an alias key; ask for a runtime key"
+        )
+    operator = get_operator(op)
+    found = operator.dispatch_table().get(key)
+    if found is None or found.kernel is None:
+        raise KernelNotFoundError(f"{operator.name()}: no kernel for {key.name}")
+    return found.kernel
+
+
+def find_dangling_impls() -> list[str]:
+    """The names of operators that have kernels but no definition.
+
+    >>> find_dangling_impls()
+    []
+    """
+    return [entry.name for entry in registry.all_entries() if entry.schema is None]
+
+
+def explain(op: str | OpOverload | OpOverloadPacket, *args: Any, **kwargs: Any) -> Explanation:
+    """Which kernel a call of an operator would run, and why; calls nothing.
+
+    >>> from pullback.dispatch import Library
+    >>> with Library("why", "DEF") as lib:
+    ...     _ = lib.define("f(Tensor[] xs) -> Tensor")
+    ...     _ = lib.impl("f", lambda xs: None, "CompositeExplicitAutograd")
+    ...     explain("why::f", []).entry.provenance
+    'default backend kernel'
+    """
+    return get_operator(op).explain(*args, **kwargs)

@@ -1,0 +1,223 @@
+"""The process-wide registry: which operators exist, with which kernels, and how to undo each step.
+
+Every change is one function here. It validates first and changes second, under the lock, so that a
+refused registration leaves the registry as it was; it returns a handle whose ``destroy`` takes back
+exactly that step. Libraries (``library.py``) are the public face; calls never come here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from pullback.dispatch.dump import missing_kernel
+from pullback.dispatch.keys import DispatchKey
+from pullback.dispatch.operator import OpOverload, OpOverloadPacket
+from pullback.dispatch.table import LOCK, Kernel, OperatorEntry
+from pullback.errors import RegistrationError
+from pullback.schema import FunctionSchema
+
+__all__ = ["RegistrationHandle"]
+
+_entries: dict[str, OperatorEntry] = {}
+_packets: dict[str, OpOverloadPacket] = {}
+_fallbacks: dict[DispatchKey, Kernel] = {}
+_definers: dict[str, str] = {}  # namespace -> where its DEF library was made
+_override_warned = False
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class RegistrationHandle:
+    """Undoes one registration: by ``destroy()``, or at the end of a ``with`` block."""
+
+    def __init__(self, undo: Callable[[], None]):
+        self._undo: Callable[[], None] | None = undo
+
+    def destroy(self) -> None:
+        """Takes the registration back. A second call does nothing."""
+        with LOCK:
+            undo, self._undo = self._undo, None
+            if undo is not None:
+                undo()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.destroy()
+
+
+def destroy_all(handles: list[RegistrationHandle]) -> None:
+    """Undoes registrations, newest first: kernels go before the definition that they serve."""
+    with LOCK:
+        while handles:
+            handles.pop().destroy()
+
+
+def caller_location() -> str:
+    """``file:line`` of the innermost frame outside this package: where the user registered."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def find(name: str) -> OperatorEntry | None:
+    """The entry of a qualified name such as ``ns::op.overload``, dangling ones included."""
+    return _entries.get(name)
+
+
+def all_entries() -> list[OperatorEntry]:
+    """Every entry, in the order in which their names first appeared."""
+    return list(_entries.values())
+
+
+def fallbacks() -> dict[DispatchKey, Kernel]:
+    """The global fallback of each key that has one."""
+    return dict(_fallbacks)
+
+
+def claim_namespace(namespace: str, location: str) -> RegistrationHandle:
+    """Makes one library the only DEF library of a namespace."""
+    with LOCK:
+        if namespace in _definers:
+            raise RegistrationError(
+                f"Only a single TORCH_LIBRARY (a library of kind 'DEF') can define the namespace "
+                f"{namespace!r} at a time, and one exists already, made at "
+                f"{_definers[namespace]}. Use kind 'FRAGMENT' to add operators to it."
+            )
+        _definers[namespace] = location
+        return RegistrationHandle(lambda: _release_namespace(namespace))
+
+
+def _release_namespace(namespace: str) -> None:
+    del _definers[namespace]
+
+
+def define(schema: FunctionSchema, name: str, location: str) -> RegistrationHandle:
+    """Defines an operator; kernels that came before it become reachable."""
+    with LOCK:
+        entry = _entries.get(name)
+        if entry is not None and entry.schema is not None:
+            raise RegistrationError(
+                f"Tried to register an operator ({schema}) with the same name and overload name "
+                f"multiple times: {name} is defined already, at {entry.location}. Destroy the "
+                f"library that defined it first, or choose another name or overload."
+            )
+        entry = entry or _new_entry(name)
+        entry.schema = schema
+        entry.location = location
+        packet = _packet(name)
+        entry.operator = OpOverload(entry, packet)
+        packet.add(entry.operator)
+        entry.invalidate()
+        return RegistrationHandle(lambda: _undefine(entry))
+
+
+def find_packet(name: str) -> OpOverloadPacket | None:
+    """The defined overloads of a qualified name without overload, such as ``ns::op``."""
+    return _packets.get(name)
+
+
+def namespace_operators(namespace: str) -> list[str]:
+    """The names defined in a namespace."""
+    return [name.split("::")[1] for name in _packets if name.startswith(namespace + "::")]
+
+
+def _packet_name(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _packet(name: str) -> OpOverloadPacket:
+    base = _packet_name(name)
+    if base not in _packets:
+        _packets[base] = OpOverloadPacket(base)
+    return _packets[base]
+
+
+def _new_entry(name: str) -> OperatorEntry:
+    entry = _entries[name] = OperatorEntry(name, _fallbacks, missing_kernel)
+    return entry
+
+
+def _undefine(entry: OperatorEntry) -> None:
+    """Ends a definition. The dead entry keeps no kernel, so old references to the operator raise;
+    kernels of other libraries move to a fresh, dangling entry."""
+    del _entries[entry.name]
+    packet = entry.operator.overloadpacket
+    packet.discard(entry.operator)
+    if not packet.overloads():
+        del _packets[_packet_name(entry.name)]
+    if entry.kernels:
+        _new_entry(entry.name).kernels = entry.kernels
+    entry.schema = None
+    entry.kernels = {}
+    entry.invalidate()
+
+
+def implement(name: str, kernel: Kernel) -> RegistrationHandle:
+    """Puts a kernel on top of the stack of its key; the operator may be defined later."""
+    with LOCK:
+        entry = _entries.get(name)
+        below = entry.kernels.get(kernel.key) if entry is not None else None
+        if below and kernel.key is not DispatchKey.Meta:
+            _warn_override(name, kernel, below[-1])
+        (entry or _new_entry(name)).add(kernel)
+        return RegistrationHandle(lambda: _discard(name, kernel))
+
+
+def _discard(name: str, kernel: Kernel) -> None:
+    entry = _entries[name]
+    entry.discard(kernel)
+    if not entry.kernels and entry.schema is None:
+        del _entries[name]
+
+
+def _warn_override(name: str, kernel: Kernel, below: Kernel) -> None:
+    global _override_warned
+    if _override_warned:
+        return
+    _override_warned = True
+    file, _, line = kernel.location.rpartition(":")
+    warnings.warn_explicit(
+        f"Overriding a previously registered kernel for the same operator and the same dispatch "
+        f"key: {name} at {kernel.key.name}, previously {below}, now {kernel}. The older kernel "
+        f"comes back when the newer one is destroyed. This is said once per process.",
+        UserWarning,
+        file,
+        int(line),
+    )
+
+
+def register_fallback(kernel: Kernel) -> RegistrationHandle:
+    """Makes a kernel the fallback of its key for every operator."""
+    with LOCK:
+        present = _fallbacks.get(kernel.key)
+        if present is not None:
+            raise RegistrationError(
+                f"Tried to register multiple backend fallbacks for the same dispatch key "
+                f"{kernel.key.name}; the present one is {present}. Destroy its library first."
+            )
+        _fallbacks[kernel.key] = kernel
+        _invalidate_all()
+        return RegistrationHandle(lambda: _remove_fallback(kernel.key))
+
+
+def _remove_fallback(key: DispatchKey) -> None:
+    del _fallbacks[key]
+    _invalidate_all()
+
+
+def _invalidate_all() -> None:
+    for entry in _entries.values():
+        entry.invalidate()

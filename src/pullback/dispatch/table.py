@@ -1,0 +1,255 @@
+"""What an operator has registered, and the dispatch table computed from it.
+
+``candidates`` is the whole precedence rule: it lists the kernels that may fill one key, best first,
+from three things only: the operator's registrations, the aliases among them, and the global
+fallbacks. Nothing else is state, so registration order never matters and undoing a registration is
+exact.
+
+``OperatorEntry`` keeps the registrations as stacks and *links* kernels on demand: its two tables
+map a call to a callable that is ready to run, and every change empties them. A call on the hot path
+only looks up; everything in this file happens on the first call with a thread state and flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from threading import RLock
+from typing import Any, NamedTuple
+
+from pullback.dispatch.keys import (
+    OTHER_BACKENDS,
+    DispatchKey,
+    DispatchKeySet,
+    backends_of,
+    functionality_places,
+    highest_key,
+    key_at,
+    runtime_keys_of,
+)
+from pullback.dispatch.modes import State, get_state
+from pullback.errors import (
+    AmbiguousKernelError,
+    DispatchError,
+    DispatchKeyError,
+    OperatorNotFoundError,
+)
+from pullback.schema import FunctionSchema
+
+__all__ = ["Entry", "Kernel", "OperatorEntry", "candidates"]
+
+# One lock for every change and every computation of a table, so that a table is always made from
+# one state of the registry. Calls read linked tables without it.
+LOCK = RLock()
+
+_AUTOGRAD = DispatchKey.Autograd
+_IMPLICIT = DispatchKey.CompositeImplicitAutograd
+_EXPLICIT = DispatchKey.CompositeExplicitAutograd
+_NON_FUNCTIONAL = DispatchKey.CompositeExplicitAutogradNonFunctional
+_BATCHED = DispatchKey.FuncTorchBatched
+_BATCHED_DECOMPOSITION = DispatchKey.FuncTorchBatchedDecomposition
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """One registered function: what it is, where it came from, how it wants to be called."""
+
+    fn: Callable[..., Any]
+    key: DispatchKey
+    location: str  # "file:line" of the registration
+    debug: str = ""  # shown in tables instead of the location
+    with_keyset: bool = False  # wants the call's key set as its first argument
+    with_operator: bool = False  # wants the operator next: a fallback serves all operators
+    fallthrough: bool = False  # occupies the key, but the call goes on below it
+    # Makes the callable for an operator and a call's flags, when linking depends on them; and the
+    # keys with which such a kernel then goes on to the one below it.
+    linker: Callable[[Any, int], Callable[..., Any]] | None = None
+    goes_on_with: int = 0
+
+    def __str__(self) -> str:
+        prefix = "fallthrough " if self.fallthrough else ""
+        return prefix + (self.debug or f"registered at {self.location}")
+
+    def link(self, operator: Any, flags: int) -> Callable[..., Any]:
+        """A callable that takes exactly the operator's arguments."""
+        if self.linker is not None:
+            return self.linker(operator, flags)
+        leading: list[Any] = []
+        if self.with_keyset:
+            leading.append(DispatchKeySet.from_bits(flags))
+        if self.with_operator:
+            leading.append(operator)
+        return partial(self.fn, *leading) if leading else self.fn
+
+
+class Entry(NamedTuple):
+    """One computed entry of a dispatch table."""
+
+    step: int  # of the precedence rule, 1 to 9
+    kernel: Kernel | None  # None: missing
+    provenance: str
+
+
+def _ambiguous(operator: Any, *_: Any, **__: Any) -> Any:
+    raise AmbiguousKernelError(
+        f"{operator} has kernels registered to both CompositeImplicitAutograd and a backend "
+        f"mapped to AutogradOther, which makes the backend kernel unreachable. Register the "
+        f"composite to CompositeExplicitAutograd, or give the backend its own autograd kernel at "
+        f"AutogradOther."
+    )
+
+
+AMBIGUOUS = Kernel(
+    _ambiguous,
+    DispatchKey.AutogradOther,
+    location="",
+    debug="ambiguous_autogradother",
+    with_operator=True,
+)
+MISSING = Entry(9, None, "missing")
+
+
+def candidates(
+    key: DispatchKey,
+    registered: Mapping[DispatchKey, Kernel],
+    fallbacks: Mapping[DispatchKey, Kernel],
+) -> Iterator[Entry]:
+    """The entries that may stand at a runtime key, in order of precedence; the first one does.
+
+    Step 4 of PyTorch's nine steps serves nested tensors, which do not exist here.
+    """
+
+    def covered_by(alias: DispatchKey) -> bool:
+        return alias in registered and key in runtime_keys_of(alias)
+
+    undefined = key is DispatchKey.Undefined
+    if key in registered:
+        yield Entry(1, registered[key], "kernel")
+    for step, alias in ((2, _NON_FUNCTIONAL), (3, _EXPLICIT)):
+        if covered_by(alias) or (undefined and alias in registered):
+            yield Entry(step, registered[alias], "default backend kernel")
+    if covered_by(_IMPLICIT) or (undefined and _IMPLICIT in registered):
+        if key is DispatchKey.AutogradOther and not OTHER_BACKENDS.isdisjoint(registered):
+            yield Entry(5, AMBIGUOUS, "ambiguous autogradother")
+        # A backend kernel below an autograd key means that the composite's derivative is not its.
+        elif _EXPLICIT not in registered and backends_of(key).isdisjoint(registered):
+            yield Entry(5, registered[_IMPLICIT], "math kernel")
+    if covered_by(_AUTOGRAD):
+        yield Entry(6, registered[_AUTOGRAD], "autograd kernel")
+    if covered_by(_BATCHED_DECOMPOSITION):
+        yield Entry(7, registered[_BATCHED_DECOMPOSITION], "batched kernel")
+    if key in fallbacks:
+        yield Entry(8, fallbacks[key], "backend fallback")
+    yield MISSING
+
+
+class OperatorEntry:
+    """The registry's record of one operator name: definition, kernel stacks, tables.
+
+    An entry without a schema is dangling: kernels came before the definition.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fallbacks: Mapping[DispatchKey, Kernel],
+        missing: Callable[[OperatorEntry, DispatchKey], DispatchError],
+    ):
+        self.name = name
+        self.schema: FunctionSchema | None = None
+        self.location = ""
+        self.operator: Any = None
+        self.kernels: dict[DispatchKey, list[Kernel]] = {}
+        self._fallbacks = fallbacks
+        self._missing = missing
+        self._entries: dict[DispatchKey, Entry] = {}
+        # What generated call functions read: linked callables by thread state and flags of the
+        # arguments, and by key set. Emptied, never replaced.
+        self.calls: dict[State, dict[int, Callable[..., Any]]] = {}
+        self.redispatches: dict[int, Callable[..., Any]] = {}
+
+    def active(self) -> dict[DispatchKey, Kernel]:
+        """The kernel in force at each key: the newest of its stack."""
+        return {key: stack[-1] for key, stack in self.kernels.items()}
+
+    def add(self, kernel: Kernel) -> None:
+        """Puts a kernel on top of its key's stack."""
+        self.kernels.setdefault(kernel.key, []).append(kernel)
+        self.invalidate()
+
+    def discard(self, kernel: Kernel) -> None:
+        """Takes this very kernel out of its stack, wherever it stands in it."""
+        stack = self.kernels.get(kernel.key, [])
+        if kernel in stack:
+            stack.remove(kernel)
+            if not stack:
+                del self.kernels[kernel.key]
+            self.invalidate()
+
+    def invalidate(self) -> None:
+        """Forgets everything computed; the next call computes it from the present state."""
+        self._entries.clear()
+        self.calls.clear()
+        self.redispatches.clear()
+
+    def entry(self, key: DispatchKey) -> Entry:
+        """The computed entry at a runtime key."""
+        if key.is_alias:
+            raise DispatchKeyError(
+                f"{self.name}: Alias keys do not have runtime kernel registrations, and "
+                f"{key.name} is one; ask for a runtime key such as CPU or AutogradCPU"
+            )
+        with LOCK:
+            found = self._entries.get(key)
+            if found is None:
+                found = next(candidates(key, self.active(), self._fallbacks))
+                self._entries[key] = found
+            return found
+
+    def fallback(self, key: DispatchKey) -> Kernel | None:
+        """The global fallback at a key."""
+        return self._fallbacks.get(key)
+
+    def without_fallthrough(self, flags: int) -> int:
+        """The flags of a call without the keys at which this operator falls through."""
+        kept = flags
+        for place in functionality_places(flags):
+            kernel = self.entry(key_at(place, flags)).kernel
+            if kernel is not None and kernel.fallthrough:
+                kept &= ~(1 << place)
+        return kept
+
+    def link_call(self, flags: int) -> Callable[..., Any]:
+        """Links and stores the callable for arguments with these flags, in this thread's state.
+
+        Computed and stored under the lock: a change cannot slip between the two and leave a link
+        that was made from the registrations before it.
+        """
+        state = get_state()
+        with LOCK:
+            masked = self.without_fallthrough((flags | state.include) & state.keep)
+            linked = self.calls.setdefault(state, {})[flags] = self._link(masked)
+            return linked
+
+    def link_redispatch(self, keyset: int) -> Callable[..., Any]:
+        """Links and stores the callable for a key set that is taken as it is."""
+        with LOCK:
+            linked = self.redispatches[keyset] = self._link(keyset)
+            return linked
+
+    def _link(self, flags: int) -> Callable[..., Any]:
+        if self.schema is None:
+            raise OperatorNotFoundError(
+                f"{self.name} is no longer defined: the library that defined it was destroyed"
+            )
+        key = highest_key(flags)
+        kernel = self.entry(key).kernel
+        if kernel is None:
+            raise self._missing(self, key)
+        if kernel.fallthrough:
+            raise DispatchError(
+                f"{self.name}: redispatch to {key.name}, where the operator falls through; "
+                f"redispatch with a key set whose highest key has a kernel"
+            )
+        return kernel.link(self.operator, flags)

@@ -1,0 +1,115 @@
+"""Every exception that Pullback raises on purpose.
+
+A user error derives from ``PullbackError`` and from the built-in type that PyTorch raises in the
+same situation, so both ``except PullbackError`` and code written for PyTorch catch it::
+
+    PullbackError
+    ├── SchemaError                 RuntimeError, AssertionError  text that is no valid schema
+    ├── BindError                   RuntimeError                  arguments that do not fit a schema
+    ├── CodegenError                RuntimeError                  a table or formula refused
+    └── DispatchError               RuntimeError                  about operators and their tables
+        ├── DispatchKeyError        ValueError                    a key that is unknown or misused
+        ├── RegistrationError                                     a definition or kernel refused
+        │   ├── KernelTypeError     TypeError                     a kernel that cannot be called
+        │   └── LibraryKindError    ValueError                    a library kind or name refused
+        ├── DestroyedLibraryError   AssertionError                a library used after its end
+        ├── OperatorNotFoundError   AttributeError                no operator of that name
+        ├── KernelNotFoundError     NotImplementedError           a call that reaches no kernel
+        ├── AmbiguousKernelError                                  two kernels claim AutogradOther
+        ├── KernelResultError                                     a result that breaks the schema
+        └── AutogradNotRegisteredError                            no derivative, in mode "error"
+
+This module imports nothing, so that every layer may use it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AmbiguousKernelError",
+    "AutogradNotRegisteredError",
+    "BindError",
+    "CodegenError",
+    "DestroyedLibraryError",
+    "DispatchError",
+    "DispatchKeyError",
+    "KernelNotFoundError",
+    "KernelResultError",
+    "KernelTypeError",
+    "LibraryKindError",
+    "OperatorNotFoundError",
+    "PullbackError",
+    "RegistrationError",
+    "SchemaError",
+]
+
+
+class PullbackError(Exception):
+    """The root of all errors that Pullback raises on purpose."""
+
+
+class SchemaError(PullbackError, RuntimeError, AssertionError):
+    """A text is no valid operator schema; the message shows it with a caret at the fault.
+
+    Two built-in bases, because PyTorch's two parsers differ: the code generator's raises
+    ``AssertionError`` and the runtime's raises ``RuntimeError`` for the same text.
+    """
+
+
+class BindError(PullbackError, RuntimeError):
+    """The arguments of a call do not fit the operator's schema."""
+
+
+class CodegenError(PullbackError, RuntimeError):
+    """An operator table or a formula was refused.
+
+    Once the place is known the message begins with it, as ``file:line:column``. Before that, while
+    a formula is looked at by itself, ``offset`` says where in its text the fault is.
+    """
+
+    def __init__(self, message: str, offset: int = 0) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class DispatchError(PullbackError, RuntimeError):
+    """The root of errors about operators, registrations and dispatch tables."""
+
+
+class DispatchKeyError(DispatchError, ValueError):
+    """A dispatch key is unknown, or used where its kind (alias or runtime) is not allowed."""
+
+
+class RegistrationError(DispatchError):
+    """A definition or a kernel was refused; the registry is as it was before the call."""
+
+
+class KernelTypeError(RegistrationError, TypeError):
+    """Something that cannot be called was given as a kernel."""
+
+
+class LibraryKindError(RegistrationError, ValueError):
+    """A library's kind or namespace is not allowed."""
+
+
+class DestroyedLibraryError(DispatchError, AssertionError):
+    """A library was used after it had been destroyed."""
+
+
+class OperatorNotFoundError(DispatchError, AttributeError):
+    """No operator, overload or namespace of that name is defined."""
+
+
+class KernelNotFoundError(DispatchError, NotImplementedError):
+    """A call reached a dispatch key for which the operator has no kernel."""
+
+
+class AmbiguousKernelError(DispatchError):
+    """A composite kernel and a backend kernel both claim ``AutogradOther``."""
+
+
+class KernelResultError(DispatchError):
+    """A kernel returned something that the operator's schema does not allow."""
+
+
+class AutogradNotRegisteredError(DispatchError):
+    """An operator without an autograd kernel was differentiated while that is forbidden."""

@@ -1,0 +1,311 @@
+"""Fit the arguments of a Python call to a schema: order, defaults, types.
+
+A ``Binder`` is made once per schema and then used for every call, so all that does not depend on
+the values is done in its constructor. It knows no tensor class: a tensor is whatever ``is_tensor``
+says. Called by the dispatcher for each operator call, and once per candidate for a packet of
+overloads, which is why a failure prints no values.
+"""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from pullback.errors import BindError
+from pullback.schema.arguments import Argument
+from pullback.schema.model import FunctionSchema
+from pullback.schema.types import BaseTy, BaseType, ListType, OptionalType, Type
+
+__all__ = ["Binder", "MismatchError", "converter", "is_tensor"]
+
+
+def is_tensor(value: object) -> bool:
+    """Whether ``value`` is a tensor; the mark is an attribute ``_flags`` of its class.
+
+    >>> is_tensor(1.0), is_tensor(type("FakeTensor", (), {"_flags": 0})())
+    (False, True)
+    """
+    return hasattr(type(value), "_flags")
+
+
+class Binder:
+    """Binds calls to one schema.
+
+    >>> from pullback.schema import parse_schema
+    >>> binder = Binder(parse_schema("f(int n, float[2] scale=1, *, bool fast=False) -> ()"))
+    >>> binder.bind((3,), {"fast": True})
+    ([3, [1.0, 1.0]], {'fast': True})
+    >>> binder.bind((), {"scale": (2, 3), "n": 3})
+    ([3, [2.0, 3.0]], {'fast': False})
+    >>> binder.bind(("three",), {})
+    Traceback (most recent call last):
+    pullback.errors.BindError: f() Expected a value of type 'int' for argument 'n' but instead \
+found type 'str'.
+    Declaration: f(int n, float[2] scale=1, *, bool fast=False) -> ()
+    """
+
+    __slots__ = ("_by_name", "_declaration", "_keyword_only", "_name", "_positional", "schema")
+
+    def __init__(self, schema: FunctionSchema) -> None:
+        arguments = schema.arguments
+        self.schema = schema
+        self._name = str(schema.name)
+        self._declaration = str(schema)
+        self._positional = tuple(map(_slot, arguments.flat_positional))
+        self._keyword_only = tuple(map(_slot, arguments.flat_kwarg_only + arguments.out))
+        self._by_name = {slot.name: slot for slot in self._positional + self._keyword_only}
+
+    def bind(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """All positional values in order and all keyword-only values, converted and complete."""
+        positional = self._positional
+        if len(args) > len(positional):
+            self._fail_too_many(len(args))
+        if kwargs:
+            self._check_names(kwargs, len(args))
+        values = []
+        try:
+            for slot, value in zip(positional, args, strict=False):
+                values.append(slot.convert(value))
+        except MismatchError as mismatch:
+            raise self._mismatch(slot, value, mismatch) from None
+        for slot in positional[len(args) :]:
+            values.append(self._named(slot, kwargs))
+        return values, {slot.name: self._named(slot, kwargs) for slot in self._keyword_only}
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The default of each argument that has one, converted to the argument's type."""
+        return {name: slot.default for name, slot in self._by_name.items() if not slot.required}
+
+    def missing(self, name: str) -> BindError:
+        """The error for a call that leaves out a required argument."""
+        return self._error(f"is missing value for argument '{name}'.")
+
+    def check(self, name: str, value: Any) -> Any:
+        """``value`` converted to the type of the argument ``name``."""
+        slot = self._by_name.get(name)
+        if slot is None:
+            self._fail_unknown(name)
+        return self._convert(slot, value)
+
+    def _convert(self, slot: _Slot, value: Any) -> Any:
+        try:
+            return slot.convert(value)
+        except MismatchError as mismatch:
+            raise self._mismatch(slot, value, mismatch) from None
+
+    def _mismatch(self, slot: _Slot, value: Any, mismatch: MismatchError) -> BindError:
+        detail = f" ({mismatch})" if mismatch.args else ""
+        return self._error(
+            f"Expected a value of type '{_shown(slot.type)}' for argument '{slot.name}' but "
+            f"instead found type '{type(value).__name__}'{detail}."
+        )
+
+    def _named(self, slot: _Slot, kwargs: Mapping[str, Any]) -> Any:
+        if slot.name in kwargs:
+            return self._convert(slot, kwargs[slot.name])
+        if slot.required:
+            raise self.missing(slot.name)
+        # A kernel may change the list it is given; the next call must not see that.
+        return slot.default.copy() if type(slot.default) is list else slot.default
+
+    def _check_names(self, kwargs: Mapping[str, Any], given: int) -> None:
+        for name in kwargs:
+            if name not in self._by_name:
+                self._fail_unknown(name)
+        for slot in self._positional[:given]:
+            if slot.name in kwargs:
+                raise self._error(
+                    f"Argument '{slot.name}' specified both as positional and keyword argument."
+                )
+
+    def _fail_too_many(self, received: int) -> NoReturn:
+        by_keyword = ", ".join(f"'{slot.name}'" for slot in self._keyword_only)
+        hint = f" by position; {by_keyword} can only be given by keyword" if by_keyword else ""
+        raise self._error(
+            f"expected at most {len(self._positional)} argument(s) but received "
+            f"{received} argument(s){hint}."
+        )
+
+    def _fail_unknown(self, name: str) -> NoReturn:
+        close = difflib.get_close_matches(str(name), self._by_name, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else "."
+        raise self._error(f"Unknown keyword argument '{name}'{hint}")
+
+    def _error(self, message: str) -> BindError:
+        return BindError(f"{self._name}() {message}\nDeclaration: {self._declaration}")
+
+
+_Converter = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    name: str
+    type: Type
+    convert: _Converter
+    required: bool
+    default: Any
+
+
+class MismatchError(Exception):
+    """A value is not of the type; the text, if any, says which part of it is not.
+
+    A signal between a converter and its caller, who knows the argument and words the real error.
+    """
+
+
+def _slot(argument: Argument) -> _Slot:
+    convert = converter(argument.type)
+    default: Any = None if argument.default is None else argument.default_value()
+    # A text is either a value of type str or the name of a constant, which stays as it is.
+    if default is not None and not isinstance(default, str):
+        default = convert(default)
+    return _Slot(argument.name, argument.type, convert, argument.default is None, default)
+
+
+def converter(type_: Type) -> _Converter:
+    """A function that converts values to a type, or raises ``MismatchError``.
+
+    >>> converter(ListType(BaseType(BaseTy.int), size=2))(3)
+    [3, 3]
+    """
+    if isinstance(type_, BaseType):
+        return _BASE_CONVERTERS.get(type_.name, _anything)
+    if isinstance(type_, OptionalType):
+        convert = converter(type_.elem)
+        return lambda value: None if value is None else convert(value)
+    if isinstance(type_, ListType):
+        return _list_converter(type_)
+    return _anything
+
+
+def _list_converter(type_: ListType) -> _Converter:
+    convert, size = converter(type_.elem), type_.size
+    # PyTorch repeats only int and float, here every single value but a tensor is repeated.
+    repeats = isinstance(type_.elem, BaseType) and not type_.is_tensor_like()
+
+    def convert_list(value: Any) -> list[Any]:
+        if isinstance(value, list | tuple | range):
+            try:
+                return [convert(element) for element in value]
+            except MismatchError:
+                raise _element_mismatch(convert, value) from None
+        if repeats and size is not None:
+            return [convert(value)] * size
+        raise MismatchError
+
+    return convert_list
+
+
+def _element_mismatch(convert: _Converter, values: Sequence[Any]) -> MismatchError:
+    for index, value in enumerate(values):
+        try:
+            convert(value)
+        except MismatchError:
+            return MismatchError(f"element {index} is of type '{type(value).__name__}'")
+    return MismatchError()
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _tensor(value: Any) -> Any:
+    # PyTorch lets None pass as an undefined tensor; here only Tensor? does.
+    if is_tensor(value):
+        return value
+    raise MismatchError
+
+
+# What the conversion methods of tensors and arrays raise if there is not exactly one element.
+_REFUSALS = (ArithmeticError, RuntimeError, TypeError, ValueError)
+
+
+def _int(value: Any) -> int:
+    if type(value) is int:
+        return value
+    # PyTorch also cuts off fractions of some number types, which only hides mistakes.
+    try:
+        return int(operator.index(value))
+    except _REFUSALS:
+        raise MismatchError from None
+
+
+def _float(value: Any) -> float:
+    if type(value) is float:
+        return value
+    imaginary = isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real)
+    if imaginary or not _has_method(value, "__float__", "__index__"):
+        raise MismatchError
+    try:
+        return float(value)
+    except _REFUSALS:
+        raise MismatchError from None
+
+
+def _complex(value: Any) -> complex:
+    if not _has_method(value, "__complex__", "__float__", "__index__"):
+        raise MismatchError
+    try:
+        return complex(value)
+    except _REFUSALS:
+        raise MismatchError from None
+
+
+def _bool(value: Any) -> bool:
+    if value is True or value is False:
+        return value
+    # As in PyTorch, numbers are true or false; None is not, lest a forgotten value pass as False.
+    if value is None or not _has_method(value, "__bool__"):
+        raise MismatchError
+    try:
+        return bool(value)
+    except _REFUSALS:
+        raise MismatchError from None
+
+
+def _has_method(value: object, *names: str) -> bool:
+    return any(hasattr(type(value), name) for name in names)
+
+
+def _str(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise MismatchError
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, numbers.Number):
+        return value
+    raise MismatchError
+
+
+_BASE_CONVERTERS: dict[BaseTy, _Converter] = {
+    BaseTy.Tensor: _tensor,
+    BaseTy.int: _int,
+    BaseTy.SymInt: _int,
+    BaseTy.DeviceIndex: _int,
+    BaseTy.float: _float,
+    BaseTy.complex: _complex,
+    BaseTy.bool: _bool,
+    BaseTy.SymBool: _bool,
+    BaseTy.str: _str,
+    BaseTy.Scalar: _scalar,
+}
+_SHOWN = {BaseTy.SymInt: "int", BaseTy.DeviceIndex: "int", BaseTy.Scalar: "number"}
+
+
+def _shown(type_: Type) -> str:
+    """The type as PyTorch prints it in messages about values."""
+    if isinstance(type_, ListType):
+        return f"List[{_shown(type_.elem)}]"
+    if isinstance(type_, OptionalType):
+        return f"Optional[{_shown(type_.elem)}]"
+    return _SHOWN.get(type_.name, str(type_)) if isinstance(type_, BaseType) else str(type_)

@@ -1,0 +1,46 @@
+"""What every test may use.
+
+A test that compares live with PyTorch takes the fixture ``torch``; it is then marked ``oracle``
+and skipped where torch is not installed. A whole file may say ``pytestmark = pytest.mark.oracle``
+instead, after ``torch = pytest.importorskip("torch")``, if it needs torch to collect its cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from pullback.dispatch import autograd_fallback_mode, registry
+from pullback.dispatch.modes import get_state
+
+
+def _process_state() -> tuple[object, ...]:
+    """Everything that outlives a test when a test does not put it back."""
+    operators = [(entry.name, *entry.active().values()) for entry in registry.all_entries()]
+    return get_state(), autograd_fallback_mode(), registry.fallbacks(), operators
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> Iterator[None]:
+    """Fails a test that leaves a mode, a fallback or an operator behind."""
+    before = _process_state()
+    yield
+    after = _process_state()
+    for name, was, now in zip(
+        ("state", "mode", "fallbacks", "operators"), before, after, strict=True
+    ):
+        assert was == now, f"the test left the {name} of the dispatcher changed"
+
+
+@pytest.fixture(scope="session")
+def torch() -> ModuleType:
+    return pytest.importorskip("torch", reason="pip install torch==2.13.0 runs the oracle tests")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by -m
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "torch" in getattr(item, "fixturenames", ()):
+            item.add_marker("oracle")

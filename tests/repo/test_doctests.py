@@ -1,0 +1,52 @@
+"""The examples in docstrings run, and so do the Python blocks of the README."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import re
+
+import pytest
+
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def python_blocks(text: str) -> list[tuple[int, str]]:
+    """The Python blocks of a Markdown text, each with the number of lines before it."""
+    return [(text.count("\n", 0, m.start(1)), m.group(1)) for m in PYTHON_BLOCK.finditer(text)]
+
+
+def run_blocks(text: str, name: str) -> int:
+    """Run the blocks in one namespace, those with prompts as doctests; return how many ran."""
+    blocks, names = python_blocks(text), {"__name__": "__main__"}
+    for line, block in blocks:
+        if ">>>" in block:
+            example = doctest.DocTestParser().get_doctest(block, names, name, name, line)
+            doctest.DebugRunner().run(example, clear_globs=False)
+            names = example.globs
+        else:
+            exec(compile("\n" * line + block, name, "exec"), names)
+    return len(blocks)
+
+
+def test_docstring_examples_hold(package_files):
+    attempted = 0
+    for name in package_files:
+        if not name.endswith("__main__"):  # importing it would run it
+            result = doctest.testmod(importlib.import_module(name))
+            assert result.failed == 0, f"{name}: see the doctest report above"
+            attempted += result.attempted
+    assert attempted > 0
+
+
+def test_readme_examples_hold(root):
+    assert run_blocks((root / "README.md").read_text(encoding="utf-8"), "README.md") > 0
+
+
+def test_a_wrong_example_is_caught():
+    plain, prompt = "```python\nx = 1\n```\n", "```python\n>>> x + 1\n{}\n```\n"
+    assert run_blocks(plain + prompt.format(2), "page") == 2
+    with pytest.raises(doctest.DocTestFailure):
+        run_blocks(plain + prompt.format(3), "page")
+    with pytest.raises(ZeroDivisionError):
+        run_blocks("```python\n1 / 0\n```\n", "page")

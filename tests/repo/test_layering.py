@@ -1,0 +1,209 @@
+"""Who may import whom: levels, cycles, imports inside functions, third-party packages.
+
+A module imports strictly lower levels, or modules of its own unit. The unit of a module is the
+longest entry of `LEVELS` that matches its name, so a new folder has to be given a level here.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+LEVELS = {
+    "errors": 0,
+    "config": 0,
+    "dtypes": 0,
+    "promotion": 0,
+    "schema": 0,
+    "dispatch": 1,
+    "kernels": 1,
+    "ops": 2,  # the namespaces of operators, beside the tables that they are made from
+    "tensor": 2,
+    "_generated.functions_*": 3,
+    "autograd": 4,
+    "autograd.formulas": 5,
+    "_generated": 6,
+    "codegen": 6,  # development time; its imports are limited below
+    "library": 7,
+    "func": 7,
+    "interop": 7,
+    "compile": 7,
+    "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do
+    "demo": 7.75,  # uses the library as users do, and the command line uses it
+    "cli": 8,
+    "__main__": 8.5,
+    "inspect": 8,
+    "nn": 8,
+    "optim": 8,
+    "testing": 8,
+}
+FLOOR = "errors"  # imports nothing of ours, so everybody may import it, level 0 included
+ONLY = {  # units that may use less than their level allows
+    "schema": {"errors"},
+    "dispatch": {"schema", "errors", "config"},
+    "kernels": {"dtypes", "promotion", "errors"},
+    "codegen": {"schema", "errors"},
+}
+THIRD_PARTY = {"errors": set(), "config": set(), "schema": set(), "dispatch": set()}
+THIRD_PARTY |= {"codegen": {"yaml"}, "kernels": {"numpy", "scipy"}, "interop": {"numpy", "scipy"}}
+
+
+class Import(NamedTuple):
+    target: str
+    line: int
+    in_function: bool
+    type_only: bool
+
+
+def unit_of(module: str) -> str | None:
+    name = module.removeprefix("pullback").removeprefix(".")
+    fits = [u for u in LEVELS if name == u or fnmatchcase(name, u) or name.startswith(f"{u}.")]
+    return max(fits, key=len, default=None)
+
+
+def _targets(node: ast.Import | ast.ImportFrom, module: str, is_folder: bool, known) -> set[str]:
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    base = node.module or ""
+    if node.level:
+        parents = module.split(".")
+        keep = len(parents) - node.level + is_folder
+        base = ".".join([*parents[:keep], *([base] if base else [])])
+    names = {f"{base}.{alias.name}" for alias in node.names}
+    return {name if name in known else base for name in names}
+
+
+def imports_of(module: str, source: str, known, *, is_folder: bool = False) -> list[Import]:
+    """Every import statement of a module, also those in functions and under TYPE_CHECKING."""
+    found = []
+
+    def walk(node: ast.AST, in_function: bool, type_only: bool) -> None:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            targets = sorted(_targets(node, module, is_folder, known))
+            found.extend(Import(t, node.lineno, in_function, type_only) for t in targets)
+        in_function |= isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for field, value in ast.iter_fields(node):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    walk(child, in_function, type_only or (guarded and field == "body"))
+
+    walk(ast.parse(source), False, False)
+    return found
+
+
+def _complaint(unit: str, imp: Import) -> str | None:
+    top = imp.target.split(".")[0]
+    if top != "pullback":
+        allowed = {*sys.stdlib_module_names, *THIRD_PARTY.get(unit, {"numpy"})}
+        return None if top in allowed else f"may not import {top}"
+    target = unit_of(imp.target)
+    if imp.in_function:
+        return f"imports {imp.target} inside a function"
+    if target is None:
+        return f"imports {imp.target}, which has no level"
+    if target == unit:
+        return None
+    below = target == FLOOR or LEVELS[target] < LEVELS[unit]
+    if not below or (unit in ONLY and target not in ONLY[unit]):
+        return f"may not import {imp.target}"
+    return None
+
+
+def layering_problems(sources: dict[str, str], folders: set[str] = frozenset()) -> list[str]:
+    problems = []
+    for module, source in sources.items():
+        unit = unit_of(module)
+        if unit is None:
+            problems.append(f"{module} has no level: add it to LEVELS")
+            continue
+        for imp in imports_of(module, source, sources, is_folder=module in folders):
+            if complaint := _complaint(unit, imp):
+                problems.append(f"{module}:{imp.line} {complaint}")
+    return problems
+
+
+def cycles(sources: dict[str, str], folders: set[str] = frozenset()) -> list[str]:
+    """Modules that lie on an import cycle: what is left when all outer modules are peeled off."""
+    left = {}
+    for module, source in sources.items():
+        imports = imports_of(module, source, sources, is_folder=module in folders)
+        left[module] = {i.target for i in imports if not i.type_only and not i.in_function}
+    while True:
+        imported = set().union(*left.values())
+        inner = {m: t for m, t in left.items() if t & left.keys() and m in imported}
+        if len(inner) == len(left):
+            return sorted(left)
+        left = inner
+
+
+def _package(package_files):
+    sources = {name: path.read_text(encoding="utf-8") for name, path in package_files.items()}
+    return sources, {name for name, path in package_files.items() if path.stem == "__init__"}
+
+
+def test_the_package_keeps_its_layers(package_files):
+    assert layering_problems(*_package(package_files)) == []
+
+
+def test_the_package_has_no_import_cycle(package_files):
+    assert cycles(*_package(package_files)) == []
+
+
+def _problems_of(module: str, source: str, *others: str) -> list[str]:
+    return layering_problems({module: source, **dict.fromkeys(others, "")})
+
+
+def test_an_upward_import_is_caught():
+    source = "from pullback.dispatch import keys\n"
+    assert _problems_of("pullback.schema.parse", source, "pullback.dispatch.keys") == [
+        "pullback.schema.parse:1 may not import pullback.dispatch.keys"
+    ]
+    assert _problems_of("pullback.schema.parse", "from ..dispatch import keys\n")
+
+
+def test_a_sideways_or_withheld_import_is_caught():
+    assert _problems_of("pullback.kernels.fft", "import pullback.dispatch.keys\n")
+    assert _problems_of("pullback.dispatch.keys", "from pullback.dtypes import float64\n")
+    assert _problems_of("pullback.dispatch.keys", "from pullback import __version__\n")
+
+
+def test_a_type_checking_import_counts():
+    source = "if TYPE_CHECKING:\n    from pullback.tensor import Tensor\n"
+    assert _problems_of("pullback.dispatch.keys", source)
+
+
+def test_an_import_inside_a_function_is_caught():
+    source = "def f():\n    from pullback.errors import PullbackError\n"
+    assert _problems_of("pullback.dispatch.keys", source) == [
+        "pullback.dispatch.keys:2 imports pullback.errors inside a function"
+    ]
+
+
+def test_numpy_in_the_dispatcher_and_torch_anywhere_are_caught():
+    assert _problems_of("pullback.dispatch.keys", "import numpy as np\n")
+    assert _problems_of("pullback.tensor.repr", "import numpy as np\n") == []
+    assert _problems_of("pullback.tensor.repr", "from torch import nn\n")
+
+
+def test_a_module_without_a_level_is_caught():
+    assert _problems_of("pullback.misc", "")
+
+
+def test_lower_levels_and_the_own_folder_are_allowed():
+    source = "from . import modes\nfrom ..errors import DispatchError\nfrom .. import schema\n"
+    others = ("pullback.dispatch.modes", "pullback.errors", "pullback.schema")
+    assert _problems_of("pullback.dispatch.keys", source, *others) == []
+
+
+def test_a_cycle_is_caught_but_not_among_type_only_imports():
+    there = {"pullback.dispatch.a": "from pullback.dispatch import b\n"}
+    back = "from pullback.dispatch.a import f\n"
+    outer = {"pullback.cli": back, "pullback.errors": ""}
+    assert cycles({**there, "pullback.dispatch.b": back, **outer}) == [
+        "pullback.dispatch.a",
+        "pullback.dispatch.b",
+    ]
+    assert cycles({**there, "pullback.dispatch.b": f"if TYPE_CHECKING:\n    {back}"}) == []

@@ -1,0 +1,120 @@
+"""Operators without an autograd kernel: rules D40 and D42."""
+
+from __future__ import annotations
+
+import pytest
+
+from pullback.dispatch import (
+    AutoGradMode,
+    DispatchKeySet,
+    after_ADInplaceOrView,
+    autograd_fallback_mode,
+    set_autograd_fallback_mode,
+)
+from pullback.errors import AutogradNotRegisteredError, DispatchError, KernelNotFoundError
+
+COMPLAINT = r"an autograd kernel was not registered to the Autograd key\(s\)"
+
+
+@pytest.fixture
+def f(lib):
+    lib.define("f(Tensor x) -> Tensor")
+    lib.ran = []
+    lib.impl("f", lambda x: lib.ran.append(x) or x, "CPU")
+    return lib.operator("f")
+
+
+def test_d40_the_default_mode_is_warn():
+    assert autograd_fallback_mode() == "warn"
+
+
+def test_d40_nothing_runs_the_kernel_below(f, lib, value):
+    x = value("cpu", requires_grad=True)
+    with set_autograd_fallback_mode("nothing"):
+        assert f(x) is x
+    assert lib.ran == [x]
+
+
+def test_d40_warn_says_that_the_result_is_cut_off(f, value):
+    x = value("cpu", requires_grad=True)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=COMPLAINT) as caught:
+            assert f(x) is x
+    assert caught[0].filename == __file__
+    assert f.name() in str(caught[0].message)
+
+
+def test_d40_error_raises_at_the_call_before_the_kernel(f, lib, value):
+    x = value("cpu", requires_grad=True)
+    with (
+        set_autograd_fallback_mode("error"),
+        pytest.raises(AutogradNotRegisteredError, match=COMPLAINT) as error,
+    ):
+        f(x)
+    assert isinstance(error.value, RuntimeError)
+    assert lib.ran == []
+
+
+@pytest.mark.parametrize("mode", ["nothing", "warn", "error"])
+def test_d40_no_effect_without_a_gradient_to_lose(f, lib, value, mode):
+    with set_autograd_fallback_mode(mode):
+        f(value("cpu"))
+        with AutoGradMode(False):
+            f(value("cpu", requires_grad=True))
+    assert len(lib.ran) == 2
+
+
+@pytest.mark.parametrize(
+    "schema", ["g(Tensor x) -> int", "g(Tensor(a!) x) -> ()", "g_(Tensor(a!) self) -> Tensor(a!)"]
+)
+def test_d40_no_effect_on_results_that_are_no_new_tensors(lib, value, schema):
+    lib.define(schema)
+    name = schema.split("(")[0]
+    results = {"int": 1, "()": None}
+    lib.impl(name, lambda x: results.get(schema.split("-> ")[1], x), "CPU")
+    with set_autograd_fallback_mode("error"):
+        lib.operator(name)(value("cpu", requires_grad=True))
+
+
+def test_d40_the_mode_is_restored_also_after_an_error():
+    with set_autograd_fallback_mode("error"):
+        with pytest.raises(KeyError, match="inside"), set_autograd_fallback_mode("nothing"):
+            raise KeyError("inside")
+        assert autograd_fallback_mode() == "error"
+    assert autograd_fallback_mode() == "warn"
+
+
+def test_d40_another_mode_is_refused():
+    with pytest.raises(DispatchError, match="Unsupported AutogradFallbackMode: 'quiet'"):
+        set_autograd_fallback_mode("quiet")
+    assert autograd_fallback_mode() == "warn"
+
+
+def test_d40_an_autograd_kernel_ends_the_fallback(f, lib, value):
+    x = value("cpu", requires_grad=True)
+    with set_autograd_fallback_mode("error"):
+        with lib.impl("f", lambda x: x, "Autograd"):
+            assert f(x) is x
+        with pytest.raises(AutogradNotRegisteredError):
+            f(x)
+
+
+def test_d40_a_missing_backend_kernel_is_reported_for_the_backend(f, value):
+    with pytest.raises(KernelNotFoundError, match="from the 'XLA' backend"):
+        f(value("xla", requires_grad=True))
+
+
+def test_d42_adinplaceorview_sits_just_below_autograd_and_falls_through(f, lib, value):
+    seen = []
+
+    def bump(keys, x):
+        seen.append(keys)
+        return f.redispatch(keys & after_ADInplaceOrView, x)
+
+    lib.impl("f", bump, "ADInplaceOrView", with_keyset=True)
+    x = value("cpu")
+    assert f(x) is x
+    # The autograd fallback has gone on to what lies below autograd.
+    assert seen == [DispatchKeySet("CPU", "ADInplaceOrView")]
+    assert f(value("inference"))
+    assert len(seen) == 2

@@ -1,0 +1,293 @@
+"""Calls: arguments, fallthrough, redispatch and binding: rules D10, D20 to D26, D35 to D37."""
+
+from __future__ import annotations
+
+import pytest
+
+from pullback.dispatch import (
+    AutoDispatchBelowAutograd,
+    DispatchKeySet,
+    Library,
+    after_autograd,
+    fallthrough_kernel,
+)
+from pullback.errors import (
+    BindError,
+    DispatchError,
+    KernelNotFoundError,
+    OperatorNotFoundError,
+)
+
+
+def kernel_named(key):
+    return lambda *args, **kwargs: key  # noqa: ARG005 - only the name matters
+
+
+@pytest.fixture
+def f(lib):
+    lib.define("f(Tensor x, int n=3, *, float alpha=1) -> Tensor")
+    lib.impl("f", lambda x, n, *, alpha: lib.calls.append((n, alpha)) or x, "CPU")
+    lib.calls = []
+    return lib.operator("f")
+
+
+# ---- which arguments count -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ("(Tensor x)", lambda x: [x]),
+        ("(Tensor? x)", lambda x: [x]),
+        ("(Tensor[] xs)", lambda x: [[x]]),
+        ("(Tensor[] xs)", lambda x: [(x, x)]),
+        ("(Tensor?[] xs)", lambda x: [[None, x]]),
+        ("(int n, *, Tensor x)", lambda x: [1, ("x", x)]),
+    ],
+)
+def test_d10_tensors_optionals_and_lists_are_dispatch_arguments(lib, value, schema, arguments):
+    lib.define(f"f{schema} -> str")
+    for key in ("CPU", "Meta"):
+        lib.impl("f", kernel_named(key), key)
+    f = lib.operator("f")
+    for name, key in [("inference", "CPU"), ("Meta", "Meta")]:
+        given = arguments(value(name))
+        positional = [a for a in given if not (isinstance(a, tuple) and a[0] == "x")]
+        keywords = dict(a for a in given if isinstance(a, tuple) and a[0] == "x")
+        assert f(*positional, **keywords) == key
+        assert f.call(*positional, **keywords) == key
+
+
+def test_d10_missing_tensors_are_skipped(lib, value):
+    lib.define("f(Tensor? x, Tensor?[] ys) -> str")
+    lib.impl("f", kernel_named("CPU"), "CPU")
+    lib.impl("f", kernel_named("none"), "CompositeExplicitAutograd")
+    f = lib.operator("f")
+    assert f(None, [None]) == "none"
+    assert f(None, [None, value("inference")]) == "CPU"
+
+
+def test_d10_backends_may_mix(lib, value):
+    lib.define("f(Tensor x, Tensor y) -> str")
+    for key in ("CPU", "XLA", "Meta"):
+        lib.impl("f", kernel_named(key), key)
+    f = lib.operator("f")
+    assert f(value("cpu"), value("xla")) == "XLA"
+    assert f(value("meta"), value("cpu")) == "Meta"
+
+
+# ---- fallthrough ---------------------------------------------------------------------------------
+
+
+def test_d20_a_fallthrough_key_is_masked_out_of_the_call(lib, value):
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", kernel_named("CPU"), "CPU")
+    autograd = lib.impl("f", kernel_named("autograd"), "AutogradCPU")
+    f = lib.operator("f")
+    assert f(value("cpu")) == "autograd"
+    autograd.destroy()
+    lib.impl("f", fallthrough_kernel, "AutogradCPU")
+    assert f(value("cpu")) == "CPU"
+
+
+def test_d21_masks_differ_by_backend(lib, value):
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", kernel_named("autograd"), "Autograd")
+    lib.impl("f", fallthrough_kernel, "AutogradMeta")
+    lib.impl("f", kernel_named("Meta"), "Meta")
+    f = lib.operator("f")
+    assert f(value("cpu")) == "autograd"
+    assert f(value("meta")) == "Meta"
+
+
+def test_d22_fallthrough_on_the_only_backend_lands_on_undefined(lib, value):
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", fallthrough_kernel, "CPU")
+    f = lib.operator("f")
+    with pytest.raises(KernelNotFoundError, match="There were no tensor arguments"):
+        f(value("inference"))
+    lib.impl("f", kernel_named("composite"), "CompositeExplicitAutograd")
+    assert f(value("inference")) == "composite"
+
+
+# ---- redispatch ----------------------------------------------------------------------------------
+
+
+def test_d24_redispatch_takes_the_key_set_as_it_is(lib, value):
+    lib.define("f(Tensor x) -> str")
+    for key in ("CPU", "XLA", "Autograd"):
+        lib.impl("f", kernel_named(key), key)
+    f = lib.operator("f")
+    x = value("cpu")
+    assert f.redispatch(DispatchKeySet("CPU"), x) == "CPU"
+    assert f.redispatch(DispatchKeySet("XLA"), x) == "XLA"
+    assert f.redispatch(DispatchKeySet("CPU", "AutogradCPU"), x) == "Autograd"
+    with AutoDispatchBelowAutograd():
+        assert f.redispatch(DispatchKeySet("CPU", "AutogradCPU"), x) == "Autograd"
+
+
+def test_d24_redispatch_to_a_fallthrough_or_an_empty_set_is_an_error(lib, value):
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", fallthrough_kernel, "AutogradCPU")
+    f = lib.operator("f")
+    with pytest.raises(DispatchError, match="redispatch to AutogradCPU"):
+        f.redispatch(DispatchKeySet("AutogradCPU"), value("cpu"))
+    with pytest.raises(KernelNotFoundError, match="There were no tensor arguments"):
+        f.redispatch(DispatchKeySet(), value("cpu"))
+
+
+def test_d24_redispatch_fills_defaults_with_fresh_lists(lib, value):
+    lib.define("f(Tensor x, int[2] size=1, *, float alpha=2) -> int[]")
+    lib.impl("f", lambda x, size, *, alpha: size.append(int(alpha)) or size, "CPU")  # noqa: ARG005
+    f = lib.operator("f")
+    for _ in range(2):
+        assert f.redispatch(DispatchKeySet("CPU"), value("cpu")) == [1, 1, 2]
+        assert f(value("cpu")) == [1, 1, 2]
+
+
+def test_d25_redispatch_without_a_guard_does_not_protect_inner_calls(lib, value):
+    seen = []
+    lib.define("inner(Tensor x) -> Tensor")
+    lib.define("outer(Tensor x) -> Tensor")
+    inner, outer = lib.operator("inner"), lib.operator("outer")
+
+    def inner_autograd(x):
+        seen.append("inner autograd")
+        return x
+
+    lib.impl("inner", inner_autograd, "Autograd")
+    lib.impl("inner", lambda x: x, "CPU")
+    lib.impl("outer", inner, "CPU")
+
+    def unguarded(keyset, x):
+        return outer.redispatch(keyset & after_autograd, x)
+
+    def guarded(keyset, x):
+        with AutoDispatchBelowAutograd():
+            return outer.redispatch(keyset & after_autograd, x)
+
+    with lib.impl("outer", unguarded, "Autograd", with_keyset=True):
+        outer(value("cpu"))
+    assert seen == ["inner autograd"]
+    with lib.impl("outer", guarded, "Autograd", with_keyset=True):
+        outer(value("cpu"))
+    assert seen == ["inner autograd"]
+
+
+def test_d26_a_kernel_with_keyset_gets_the_masked_set_first(lib, value):
+    sets = []
+    lib.define("f(Tensor x) -> Tensor")
+    lib.impl("f", lambda keys, x: sets.append(keys) or x, "Autograd", with_keyset=True)
+    lib.operator("f")(value("cpu", requires_grad=True))
+    assert sets == [DispatchKeySet("CPU", "AutogradCPU")]
+    assert isinstance(sets[0], DispatchKeySet)
+
+
+# ---- binding -------------------------------------------------------------------------------------
+
+
+def test_d35_positional_keyword_and_default_arguments(f, lib, value):
+    x = value("cpu")
+    assert f(x) is f(x=x) is f.call(x) is x
+    f(x, 4, alpha=2)
+    f(n=True, x=x)
+    f.call(x, n=5)
+    assert lib.calls == [(3, 1.0)] * 3 + [(4, 2.0), (1, 1.0), (5, 1.0)]
+    assert [type(alpha) for _, alpha in lib.calls] == [float] * 6
+    assert [type(n) for n, _ in lib.calls] == [int] * 6
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "missing value for argument 'x'"),
+        ((), {"n": 3}, "missing value for argument 'x'"),
+        (("x", 1, 2), {}, "expected at most 2 argument.s. but received 3"),
+        (("x", "three"), {}, "Expected a value of type 'int' for argument 'n' but instead found "),
+        (("x",), {"z": 1}, "Unknown keyword argument 'z'"),
+        (("x",), {"alhpa": 1}, "Unknown keyword argument 'alhpa'; did you mean 'alpha'?"),
+        ((3,), {}, "Expected a value of type 'Tensor' for argument 'x' but instead found type"),
+        ((None,), {}, "Expected a value of type 'Tensor' for argument 'x' but instead found type"),
+    ],
+)
+def test_d35_a_call_that_does_not_fit_names_argument_and_schema(
+    f, lib, value, args, kwargs, message
+):
+    args = tuple(value("cpu") if a == "x" else a for a in args)
+    with pytest.raises(BindError, match=message.replace("?", "[?]")) as error:
+        f(*args, **kwargs)
+    assert f"Declaration: {f.schema}" in str(error.value)
+    assert isinstance(error.value, RuntimeError)
+    assert lib.calls == []
+
+
+def test_d35_missing_arguments_of_every_type_are_reported(lib):
+    lib.define("g(int n, float[] xs, str s, dtype d) -> str")
+    lib.impl("g", kernel_named("ran"), "CompositeExplicitAutograd")
+    g = lib.operator("g")
+    given = [1, [2.0], "s", "dtype"]
+    for count, name in enumerate(["n", "xs", "s", "d"]):
+        with pytest.raises(BindError, match=f"missing value for argument '{name}'"):
+            g(*given[:count])
+    assert g(*given) == "ran"
+
+
+def test_d35_a_class_is_no_tensor(f, value):
+    with pytest.raises(BindError, match="for argument 'x' but instead found type 'type'"):
+        f(type(value("cpu")))
+
+
+def test_d35_arguments_named_like_python_words(lib, value):
+    lib.define("f(Tensor self, int lambda, *, int from=2) -> int")
+    lib.impl("f", lambda x, k, **kw: k + kw["from"], "CPU")  # noqa: ARG005
+    f = lib.operator("f")
+    x = value("cpu")
+    assert f(x, 1) == 3
+    assert f(self=x, **{"lambda": 5, "from": 6}) == 11
+    assert f.redispatch(DispatchKeySet("CPU"), x, 1) == 3
+
+
+def test_d36_a_packet_tries_its_overloads_in_order_of_definition(lib, value):
+    lib.define("f.number(Tensor x, Scalar y) -> str")
+    lib.define("f.tensor(Tensor x, Tensor y) -> str")
+    lib.define("f.text(Tensor x, str y) -> str")
+    for overload in ("number", "tensor", "text"):
+        lib.impl(f"f.{overload}", kernel_named(overload), "CPU")
+    packet = lib.operator("f.text").overloadpacket
+    x = value("cpu")
+    assert packet.overloads() == ["number", "tensor", "text"]
+    assert [packet(x, 1), packet(x, x), packet(x, y="t")] == ["number", "tensor", "text"]
+    with pytest.raises(BindError, match="failed to match any schema") as error:
+        packet(x, [])
+    for overload in ("number", "tensor", "text"):
+        assert f"{lib.ns}.f.{overload}: " in str(error.value)
+
+
+def test_d36_a_packet_follows_definitions_that_come_and_go(lib, value):
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", kernel_named("one"), "CPU")
+    packet = lib.operator("f").overloadpacket
+    x = value("cpu")
+    assert packet(x) == packet(x) == "one"
+    with Library(lib.ns, "FRAGMENT") as more:
+        more.define("f.two(Tensor x, int n) -> str")
+        more.impl("f.two", kernel_named("two"), "CPU")
+        assert packet.overloads() == ["default", "two"]
+        assert packet(x) == "one"
+        assert packet(x, 2) == "two"
+        assert packet.two(x, 2) == "two"
+    assert packet(x) == "one"
+    with pytest.raises(OperatorNotFoundError, match="no overload 'two'"):
+        packet.two  # noqa: B018 - the access is what is tested
+    with pytest.raises(BindError, match="expected at most 1"):
+        packet(x, 2)
+
+
+def test_d37_kernels_get_every_argument_of_the_schema(lib, value):
+    got = []
+    lib.define("f(Tensor x, int n=3, *, bool flag=False) -> ()")
+    lib.impl("f", lambda *args, **kwargs: got.append((args[1:], kwargs)), "CPU")
+    f = lib.operator("f")
+    for call in (lambda: f(value("cpu")), lambda: f(n=3, x=value("cpu"), flag=False)):
+        call()
+    assert got == [((3,), {"flag": False})] * 2

@@ -1,0 +1,185 @@
+"""Libraries, their kinds and their end: rules D31 and D33."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+
+import pytest
+
+import pullback.ops
+from pullback import dispatch
+from pullback.dispatch import (
+    Library,
+    find_dangling_impls,
+    registry,
+)
+from pullback.dispatch.dump import dump_registrations
+from pullback.errors import (
+    BindError,
+    DestroyedLibraryError,
+    LibraryKindError,
+    RegistrationError,
+)
+
+
+def kernel_named(name):
+    return lambda *args, **kwargs: name  # noqa: ARG005 - only the name matters
+
+
+@pytest.fixture
+def f(lib):
+    lib.define("f(Tensor x) -> str")
+    return lib.operator("f")
+
+
+@pytest.fixture
+def _override_unwarned(monkeypatch):
+    monkeypatch.setattr(registry, "_override_warned", False)
+
+
+@pytest.fixture
+def _override_warned(monkeypatch):
+    monkeypatch.setattr(registry, "_override_warned", True)
+
+
+def snapshot():
+    """Everything the registry knows, as text."""
+    entries = [dump_registrations(entry) for entry in registry.all_entries()]
+    return entries, dict(registry.fallbacks()), find_dangling_impls()
+
+
+# ---- libraries -----------------------------------------------------------------------------------
+
+
+def test_d31_one_def_library_and_any_number_of_fragments(lib):
+    with pytest.raises(RegistrationError, match="Only a single TORCH_LIBRARY") as error:
+        Library(lib.ns, "DEF")
+    assert f"made at {inspect.getsourcefile(type(error.value))}" not in str(error.value)
+    with Library(lib.ns, "FRAGMENT") as one, Library(lib.ns, "FRAGMENT") as two:
+        assert one.define("g(Tensor x) -> Tensor") == f"{lib.ns}::g"
+        assert two.define("h(Tensor x) -> Tensor") == f"{lib.ns}::h"
+
+
+def test_d31_an_impl_library_defines_nothing(lib):
+    with (
+        Library(lib.ns, "IMPL") as impl,
+        pytest.raises(
+            RegistrationError,
+            match="Cannot define an operator inside of a TORCH_LIBRARY_IMPL block",
+        ),
+    ):
+        impl.define("g(Tensor x) -> Tensor")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "kind", "message"),
+    [
+        ("mine", "FRAGMENTS", "Unsupported kind"),
+        ("prim", "DEF", "reserved namespace"),
+        ("prim", "FRAGMENT", "reserved namespace"),
+        ("_", "DEF", "reserved namespace"),
+        ("a.b", "DEF", "one identifier"),
+        ("", "DEF", "one identifier"),
+        (None, "DEF", "one identifier"),
+    ],
+)
+def test_d31_wrong_kinds_and_namespaces(namespace, kind, message):
+    before = snapshot()
+    with pytest.raises(LibraryKindError, match=message) as error:
+        Library(namespace, kind)
+    assert isinstance(error.value, ValueError)
+    assert snapshot() == before
+
+
+def test_d31_a_keyed_library_refuses_another_key(lib, f):
+    assert f.name()
+    with Library(lib.ns, "IMPL", "CPU") as keyed:
+        with pytest.raises(RegistrationError, match="inconsistent with the dispatch key"):
+            keyed.impl("f", kernel_named("xla"), "XLA")
+        keyed.impl("f", kernel_named("cpu"), "CPU")
+        assert keyed.is_registered("f", "CPU")
+
+
+def test_d31_names_carry_the_namespace_of_the_library(lib):
+    with pytest.raises(RegistrationError, match="does not match namespace"):
+        lib.define("other::g(Tensor x) -> Tensor")
+    with pytest.raises(RegistrationError, match="does not match namespace"):
+        lib.impl("other::g", kernel_named("g"), "CPU")
+    assert lib.define(f"{lib.ns}::g(Tensor x) -> Tensor") == f"{lib.ns}::g"
+    assert str(lib.operator("g").schema) == f"{lib.ns}::g(Tensor x) -> Tensor"
+
+
+# ---- the end of a library ------------------------------------------------------------------------
+
+
+def test_d33_everything_goes_with_its_library(value):
+    before = snapshot()
+    lib = Library("mortal", "DEF")
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", kernel_named("cpu"), "CPU")
+    f = pullback.ops.mortal.f
+    assert f(value("cpu")) == "cpu"
+    lib._destroy()
+    assert snapshot() == before
+    with pytest.raises(AttributeError, match="no operator mortal::f is defined"):
+        pullback.ops.mortal.f  # noqa: B018 - the access is what is tested
+    with pytest.raises(BindError, match="it has no overloads any more"):
+        f(value("cpu"))
+    for use in (
+        lambda: lib.define("g(Tensor x) -> Tensor"),
+        lambda: lib.impl("g", kernel_named("x"), "CPU"),
+        lambda: lib.fallback(kernel_named("x"), "CPU"),
+    ):
+        with pytest.raises(DestroyedLibraryError, match="Library object has been destroyed"):
+            use()
+    assert issubclass(DestroyedLibraryError, AssertionError)
+    Library("mortal", "DEF")._destroy()
+    lib._destroy()
+
+
+def test_d33_a_library_that_nobody_holds_ends():
+    before = snapshot()
+    lib = Library("unheld", "DEF")
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", kernel_named("cpu"), "CPU")
+    del lib
+    gc.collect()
+    assert snapshot() == before
+
+
+def test_d33_functional_forms_keep_their_registrations(monkeypatch, value):
+    from pullback.dispatch import functional
+
+    kept: list[Library] = []
+    monkeypatch.setattr(functional, "_kept_libraries", kept)
+    dispatch.define("kept::f", "(Tensor x) -> str")
+
+    @dispatch.impl("kept::f", ["cpu", "Meta"])
+    def kernel(x):  # noqa: ARG001
+        return "ran"
+
+    dispatch.impl("kept::f", "default", lambda x: "default")  # noqa: ARG005
+    gc.collect()
+    f = pullback.ops.kept.f
+    assert kernel(None) == f(value("cpu")) == f(value("meta")) == "ran"
+    assert f(value("xla")) == "default"
+    for library in reversed(kept):
+        library._destroy()
+    assert not hasattr(pullback.ops.kept, "f")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("f", "(Tensor x) -> Tensor"), "an operator is named by namespace and name"),
+        (("a::b::f", "(Tensor x) -> Tensor"), "an operator is named by namespace and name"),
+        ((3, "(Tensor x) -> Tensor"), "an operator is named by namespace and name"),
+        (("kept::f", "f(Tensor x) -> Tensor"), "expected schema to look like"),
+    ],
+)
+def test_d33_functional_define_wants_name_and_nameless_schema(arguments, message):
+    before = snapshot()
+    with pytest.raises(ValueError, match=message):
+        dispatch.define(*arguments)
+    assert snapshot() == before

@@ -1,0 +1,147 @@
+"""A thread's include and exclude sets, and the guards that change them: D9, D11, D13, D23."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pullback.dispatch import (
+    AutoDispatchBelowADInplaceOrView,
+    AutoDispatchBelowAutograd,
+    AutoGradMode,
+    DispatchKeySet,
+    ExcludeDispatchKeyGuard,
+    IncludeDispatchKeyGuard,
+    InferenceModeGuard,
+    excluded_keys,
+    included_keys,
+    is_grad_enabled,
+)
+from pullback.dispatch.modes import DEFAULT_STATE, get_state
+from pullback.errors import DispatchError, DispatchKeyError
+
+
+def test_d9_exclusion_beats_inclusion(lib, value):
+    lib.define("f(Tensor x) -> str")
+    lib.impl("f", lambda x: "tracer", "Tracer")  # noqa: ARG005 - kernels take the schema's names
+    lib.impl("f", lambda x: "cpu", "CPU")  # noqa: ARG005
+    f = lib.operator("f")
+    x = value("inference")
+    assert f(x) == "cpu"
+    with IncludeDispatchKeyGuard("Tracer"):
+        assert f(x) == "tracer"
+        with ExcludeDispatchKeyGuard("Tracer"):
+            assert f(x) == "cpu"
+        assert f(x) == "tracer"
+    assert f(x) == "cpu"
+
+
+def test_d11_the_default_sets():
+    assert included_keys() == DispatchKeySet("BackendSelect", "ADInplaceOrView")
+    assert excluded_keys() == DispatchKeySet()
+    assert is_grad_enabled()
+
+
+def test_d11_a_new_thread_starts_from_the_defaults():
+    seen = []
+    with ExcludeDispatchKeyGuard("Tracer"), AutoGradMode(False), InferenceModeGuard():
+        thread = threading.Thread(target=lambda: seen.append(get_state()))
+        thread.start()
+        thread.join()
+    assert seen == [DEFAULT_STATE]
+
+
+def test_d11_leaving_a_guard_removes_only_what_it_added():
+    with ExcludeDispatchKeyGuard("Tracer"):
+        with ExcludeDispatchKeyGuard("Tracer", "Python"):
+            assert set(excluded_keys()) == set(DispatchKeySet("Tracer", "Python"))
+        assert excluded_keys().has("Tracer")
+        assert not excluded_keys().has("Python")
+    first, second = ExcludeDispatchKeyGuard("Tracer"), ExcludeDispatchKeyGuard("Python")
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert not excluded_keys().has("Tracer")
+    assert excluded_keys().has("Python")
+    second.__exit__(None, None, None)
+    assert get_state() == DEFAULT_STATE
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: IncludeDispatchKeyGuard("Tracer"),
+        lambda: ExcludeDispatchKeyGuard(DispatchKeySet("Tracer", "CPU")),
+        AutoDispatchBelowAutograd,
+        AutoDispatchBelowADInplaceOrView,
+        InferenceModeGuard,
+        lambda: AutoGradMode(False),
+    ],
+)
+def test_d11_guards_restore_the_state_after_an_error(make):
+    def fail():
+        with make():
+            assert get_state() != DEFAULT_STATE
+            raise KeyError("inside")
+
+    with pytest.raises(KeyError, match="inside"):
+        fail()
+    assert get_state() == DEFAULT_STATE
+
+
+def test_d11_a_guard_serves_one_block_at_a_time():
+    guard = ExcludeDispatchKeyGuard("Tracer")
+    with guard, pytest.raises(DispatchError, match="ExcludeDispatchKeyGuard is active already"):
+        guard.__enter__()
+    with guard:
+        assert excluded_keys().has("Tracer")
+    assert get_state() == DEFAULT_STATE
+
+
+def test_d13_no_grad_changes_neither_set():
+    before = included_keys(), excluded_keys()
+    with AutoGradMode(False):
+        assert not is_grad_enabled()
+        assert (included_keys(), excluded_keys()) == before
+        with AutoGradMode(True):
+            assert is_grad_enabled()
+        assert not is_grad_enabled()
+
+
+def test_d13_inference_mode_takes_adinplaceorview_and_autograd_away():
+    with InferenceModeGuard():
+        assert included_keys() == DispatchKeySet("BackendSelect")
+        assert excluded_keys().has("AutogradCPU")
+        assert excluded_keys().has("AutogradOther")
+        assert not excluded_keys().has("ADInplaceOrView")
+
+
+def test_d23_the_guards_below_autograd():
+    with AutoDispatchBelowAutograd():
+        assert excluded_keys().has("AutogradXLA")
+        assert excluded_keys().has("AutogradOther")
+        assert not excluded_keys().has("ADInplaceOrView")
+    with AutoDispatchBelowADInplaceOrView():
+        assert excluded_keys().has("AutogradXLA")
+        assert excluded_keys().has("ADInplaceOrView")
+
+
+def test_d23_nested_calls_inside_the_guard_skip_autograd_too(lib, value):
+    lib.define("inner(Tensor x) -> str")
+    lib.define("outer(Tensor x) -> str")
+    lib.impl("inner", lambda x: "autograd", "Autograd")  # noqa: ARG005
+    lib.impl("inner", lambda x: "cpu", "CPU")  # noqa: ARG005
+    lib.impl("outer", lambda x: lib.operator("inner")(x), "CPU")
+    outer = lib.operator("outer")
+    assert outer(value("cpu")) == "autograd"
+    with AutoDispatchBelowAutograd():
+        assert outer(value("cpu")) == "cpu"
+
+
+def test_guards_refuse_alias_and_unknown_keys():
+    with pytest.raises(DispatchKeyError, match="Autograd is an alias key"):
+        ExcludeDispatchKeyGuard("Autograd")
+    with pytest.raises(DispatchKeyError, match="could not parse dispatch key 'Trace'"):
+        IncludeDispatchKeyGuard("Trace")
+    assert get_state() == DEFAULT_STATE
