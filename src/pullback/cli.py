@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pullback.codegen import cli as codegen_cli
 from pullback.demo import run_demo
 from pullback.dispatch import PythonDispatcher
 from pullback.errors import PullbackError
@@ -22,7 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["dispatch", "GPU"])
     2
     """
-    options = _parser().parse_args(argv)
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["codegen"]:  # has commands of its own
+        return codegen_cli.main(arguments[1:])
+    options = _parser().parse_args(arguments)
     if options.command == "demo":
         run_demo()
         return 0
@@ -35,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("demo", help="show what the library does, with real results")
     dispatch = commands.add_parser("dispatch", help="show the dispatch table of registered keys")
     dispatch.add_argument("keys", nargs="*", metavar="KEY", help="keys that have a kernel")
+    commands.add_parser("codegen", help="derivative tables: see 'pullback codegen --help'")
     return parser
 
 

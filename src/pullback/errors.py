@@ -6,6 +6,11 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     PullbackError
     ├── SchemaError                 RuntimeError, AssertionError  text that is no valid schema
     ├── BindError                   RuntimeError                  arguments that do not fit a schema
+    ├── AutogradError               RuntimeError                  about graphs and gradients
+    │   ├── GraphFreedError                                       saved values that are gone
+    │   ├── SavedVersionError                                     a saved value was written over
+    │   ├── InplaceError                                          a write that autograd forbids
+    │   └── DerivativeMissingError  NotImplementedError           an operator without this derivative
     ├── CodegenError                RuntimeError                  a table or formula refused
     └── DispatchError               RuntimeError                  about operators and their tables
         ├── DispatchKeyError        ValueError                    a key that is unknown or misused
@@ -26,12 +31,16 @@ from __future__ import annotations
 
 __all__ = [
     "AmbiguousKernelError",
+    "AutogradError",
     "AutogradNotRegisteredError",
     "BindError",
     "CodegenError",
+    "DerivativeMissingError",
     "DestroyedLibraryError",
     "DispatchError",
     "DispatchKeyError",
+    "GraphFreedError",
+    "InplaceError",
     "KernelNotFoundError",
     "KernelResultError",
     "KernelTypeError",
@@ -39,6 +48,7 @@ __all__ = [
     "OperatorNotFoundError",
     "PullbackError",
     "RegistrationError",
+    "SavedVersionError",
     "SchemaError",
 ]
 
@@ -69,6 +79,26 @@ class CodegenError(PullbackError, RuntimeError):
     def __init__(self, message: str, offset: int = 0) -> None:
         super().__init__(message)
         self.offset = offset
+
+
+class AutogradError(PullbackError, RuntimeError):
+    """The root of errors about graphs, gradients and what may be done to tensors in a graph."""
+
+
+class GraphFreedError(AutogradError):
+    """A backward pass needs saved values that an earlier one released."""
+
+
+class SavedVersionError(AutogradError):
+    """A value that was saved for the backward pass has been modified in place."""
+
+
+class InplaceError(AutogradError):
+    """An in-place operation that would make gradients wrong, or that cannot be recorded."""
+
+
+class DerivativeMissingError(AutogradError, NotImplementedError):
+    """An operator has no derivative of the kind that is asked for."""
 
 
 class DispatchError(PullbackError, RuntimeError):

@@ -6,8 +6,9 @@ functionality, one for each backend. So ``{CPU} | {AutogradXLA}`` reads as all f
 the price of an int in which a tensor's keys, a thread's masks and a table's index are one ``|``
 and one ``&`` away from each other.
 
-Bit 0 is not a key: it says that a tensor requires grad. Dispatch uses it to choose between the
-recording and the plain linked kernel; the public ``DispatchKeySet`` never shows it.
+The three lowest bits are no keys. They say that a tensor requires grad, that it is a view which
+may come to require grad when its base is written to, and that it carries a tangent. Dispatch uses
+them to choose among linked kernels; the public ``DispatchKeySet`` never shows them.
 
 The order of everything is PyTorch's, reduced to the keys that a NumPy library needs and those that
 ``PythonDispatcher`` demonstrates. Standard library only; everything in ``dispatch`` builds on it.
@@ -113,13 +114,15 @@ ALIAS_KEYS = tuple(key for key in DispatchKey if key.is_alias)
 # ---- bits ----------------------------------------------------------------------------------------
 
 REQUIRES_GRAD = 1
-_FIRST_BACKEND_BIT = 1
+PLAIN_VIEW = 2  # a view of a tensor that does not require grad, which a write may change
+DUAL = 4
+_FIRST_BACKEND_BIT = 3
 _FIRST_FUNCTIONALITY_BIT = _FIRST_BACKEND_BIT + len(BACKENDS)
 BACKEND_MASK = (1 << _FIRST_FUNCTIONALITY_BIT) - (1 << _FIRST_BACKEND_BIT)
 _END = _FIRST_FUNCTIONALITY_BIT + len(FUNCTIONALITIES)
 FUNCTIONALITY_MASK = (1 << _END) - (1 << _FIRST_FUNCTIONALITY_BIT)
 KEY_MASK = BACKEND_MASK | FUNCTIONALITY_MASK
-ALL_BITS = KEY_MASK | REQUIRES_GRAD
+ALL_BITS = KEY_MASK | REQUIRES_GRAD | PLAIN_VIEW | DUAL
 
 _NAME_BY_BIT = dict(enumerate(FUNCTIONALITIES, _FIRST_FUNCTIONALITY_BIT))
 _PREFIX_BY_BIT = dict(enumerate(FUNCTIONALITIES.values(), _FIRST_FUNCTIONALITY_BIT))
@@ -202,7 +205,7 @@ class DispatchKeySet(int):
 
     @classmethod
     def from_bits(cls, bits: int) -> DispatchKeySet:
-        """The key set of raw bits, for example a tensor's; the requires-grad bit is dropped."""
+        """The key set of raw bits, for example a tensor's; the bits that are no keys are dropped."""
         return int.__new__(cls, bits & KEY_MASK)
 
     @classmethod

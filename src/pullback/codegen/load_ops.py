@@ -1,0 +1,202 @@
+"""Reader of our own tables: one entry an operator, formulas in Python.
+
+An entry has a schema, a line of documentation, kernels and derivatives::
+
+    - func: mul(Tensor self, Tensor other) -> Tensor
+      doc: Multiplies element by element, with broadcasting.
+      tags: [elementwise]
+      variants: [function, method, inplace, out]
+      dispatch: {CPU: numpy.multiply, Meta: elementwise}
+      derivatives:
+        self: grad * conj(other)
+        other: grad * conj(self)
+        result: self_t * other_p + self_p * other_t
+
+Under ``derivatives`` stand formulas by argument or output, or sections of them by autograd key
+under ``dispatch``; ``output_differentiability`` stands beside ``derivatives``. What has no gradient
+must say so: every tensor argument needs a formula or ``non_differentiable``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pullback.codegen.derive import Entry, derive
+from pullback.codegen.load_derivatives import formula_sections
+from pullback.codegen.load_native import parse_func
+from pullback.codegen.load_yaml import Item, load_yaml, nearest
+from pullback.codegen.model import DifferentiabilityInfo, Infos
+from pullback.codegen.native import NativeFunction, is_abstract, is_foreach_func
+from pullback.codegen.python_dialect import Arity, PythonDialect
+from pullback.codegen.tables import Tables, view_copy_infos
+from pullback.codegen.variants import VARIANTS, with_variants
+from pullback.schema import FunctionSchema
+
+__all__ = ["load_ops", "read_ops"]
+
+_FIELDS = ("func", "doc", "tags", "variants", "dispatch", "derivatives", "output_differentiability")
+
+
+@dataclass(frozen=True, slots=True)
+class _Op:
+    """An entry with the functions made from it; the first one is its own."""
+
+    entry: Entry
+    functions: tuple[NativeFunction, ...]
+
+
+def load_ops(
+    *paths: str | os.PathLike[str], functions: Mapping[str, Arity | None] | None = None
+) -> Tables:
+    """Read one or more files of our form.
+
+    ``functions`` are what formulas may call besides the operators of the tables; None lets them
+    call anything.
+    """
+    return read_ops([load_yaml(path) for path in paths], functions)
+
+
+def read_ops(tables: Iterable[Item], functions: Mapping[str, Arity | None] | None = None) -> Tables:
+    """Read tables of our form that are already parsed as YAML.
+
+    >>> from pullback.codegen.load_yaml import parse_yaml
+    >>> table = parse_yaml('''
+    ... - func: exp(Tensor self) -> Tensor
+    ...   doc: Raises e to each element.
+    ...   dispatch: {CPU: numpy.exp}
+    ...   derivatives: {self: grad * conj(result), result: auto_element_wise}
+    ... ''')
+    >>> [exp] = read_ops([table]).match()
+    >>> exp.fw_derivatives["Default"][0].formula
+    'conj(conj(self_t) * conj(result))'
+    """
+    ops = [_op(item) for table in tables for item in table.sequence("the table")]
+    _check_unique(ops)
+    dialect = PythonDialect(None if functions is None else {**_arities(ops), **functions})
+    counter: Counter[str] = Counter()
+    entries: Infos = {}
+    for op in ops:
+        own = op.functions[0]
+        if op.entry.sections or op.entry.output_differentiability is not None:
+            infos = derive(op.entry, own, dialect, counter)
+            entries[own.func] = infos
+        _check_stated(op, entries.get(own.func, {}))
+    made = tuple(function for op in ops for function in op.functions)
+    return Tables(made, entries, view_copy_infos(entries, made))
+
+
+def _op(item: Item) -> _Op:
+    fields = item.mapping("an operator", _FIELDS)
+    for needed in ("func", "doc"):
+        if needed not in fields:
+            raise item.error(f"an operator needs the key {needed!r}")
+    func = parse_func(fields["func"])
+    variants = _words(fields.get("variants"), "variants", VARIANTS) or frozenset({"function"})
+    dispatch = _dispatch(fields.get("dispatch"), func)
+    function = NativeFunction(
+        func=func,
+        variants=variants & {"function", "method"},
+        dispatch=dispatch,
+        is_abstract=is_abstract(dispatch, None),
+        tags=_words(fields.get("tags"), "tags", None),
+        doc=_doc(fields["doc"]),
+        place=item.place(),
+    )
+    with fields.get("variants", fields["func"]).locating():
+        functions = with_variants(function, variants)
+    flags = fields.get("output_differentiability")
+    sections = formula_sections(fields["derivatives"]) if "derivatives" in fields else {}
+    if flags is not None and not sections:
+        sections = {"Default": {}}
+    return _Op(Entry(fields["func"], sections, flags), tuple(functions))
+
+
+def _doc(item: Item) -> str:
+    doc = item.text("'doc'").strip()
+    if not doc or "\n" in doc:
+        raise item.error("'doc' must be one line that says what the operator does")
+    return doc
+
+
+def _words(item: Item | None, key: str, known: tuple[str, ...] | None) -> frozenset[str]:
+    if item is None:
+        return frozenset()
+    words: set[str] = set()
+    for element in item.sequence(f"{key!r}"):
+        word = element.text(f"an element of {key!r}")
+        if known is not None and word not in known:
+            raise element.error(f"unknown element {word!r} of {key!r}{nearest(word, known)}")
+        if word in words:
+            raise element.error(f"{word!r} stands twice in {key!r}")
+        words.add(word)
+    return frozenset(words)
+
+
+def _dispatch(item: Item | None, func: FunctionSchema) -> dict[str, str]:
+    """Read the kernels; without any, the operator is made of others."""
+    if item is None:
+        return {"CompositeImplicitAutograd": str(func.name.name)}
+    return {
+        key: kernel.text(f"the kernel for {key!r}")
+        for key, kernel in item.mapping("'dispatch'").items()
+    }
+
+
+def _check_unique(ops: Iterable[_Op]) -> None:
+    seen: dict[str, NativeFunction] = {}
+    for op in ops:
+        for function in op.functions:
+            name = str(function.func.name)
+            if name in seen:
+                raise op.entry.schema.error(
+                    f"{name} is declared twice; first by the entry at {seen[name].place}"
+                )
+            seen[name] = function
+
+
+def _arities(ops: Iterable[_Op]) -> dict[str, Arity]:
+    """Say how many arguments each operator takes, over all its overloads."""
+    arities: dict[str, Arity] = {}
+    for op in ops:
+        func = op.functions[0].func
+        arguments = func.arguments.flat_non_out
+        least, most = sum(a.default is None for a in arguments), len(arguments)
+        name = str(func.name.name)
+        known = arities.get(name)
+        if known is not None and known.most is not None:
+            least, most = min(least, known.least), max(most, known.most)
+        arities[name] = Arity(least, most)
+    return arities
+
+
+def _check_stated(op: _Op, infos: Mapping[str, DifferentiabilityInfo]) -> None:
+    """Refuse a tensor argument whose derivative is neither given nor declared absent."""
+    function = op.functions[0]
+    if not function.is_abstract:
+        return
+    if not infos and not is_foreach_func(function):  # which may borrow from its reference
+        _check_needs_none(op.entry.schema, function.func)
+    for key, info in infos.items():
+        if info.output_differentiability is not None and not any(info.output_differentiability):
+            continue
+        stated = {argument.name for argument in info.args_with_derivatives}
+        for argument in function.func.arguments.flat_non_out:
+            name = argument.name
+            missing = name not in stated and name not in info.non_differentiable_arg_names
+            if argument.type.is_tensor_like() and missing:
+                raise op.entry.schema.error(
+                    f"the argument {name!r} of {function.func.name} has no derivative under key "
+                    f"{key!r}; give a formula, 'non_differentiable' or not_implemented('...')"
+                )
+
+
+def _check_needs_none(schema: Item, func: FunctionSchema) -> None:
+    takes = any(a.type.is_tensor_like() for a in func.arguments.flat_non_out)
+    if takes and any(ret.type.is_tensor_like() for ret in func.returns):
+        raise schema.error(
+            f"{func.name} has kernels but no 'derivatives'; give them, or say "
+            "'output_differentiability: [False]'"
+        )

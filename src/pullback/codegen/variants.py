@@ -1,0 +1,77 @@
+"""The functions that one entry of our tables stands for: itself, in-place and ``out=``.
+
+``load_ops`` calls it; the schemas made here have the signature of the entry's own, so that matching
+finds the entry's formulas for them in step 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pullback.codegen.generated import out_schema
+from pullback.codegen.native import NativeFunction
+from pullback.errors import CodegenError
+from pullback.schema import Annotation, BaseTy, BaseType, FunctionSchema, Return, SchemaKind
+
+__all__ = ["VARIANTS", "inplace_schema", "with_variants"]
+
+VARIANTS = ("function", "method", "inplace", "out")
+"""What an entry may ask for: how it is called, and the further functions made from it."""
+
+_TENSOR = BaseType(BaseTy.Tensor)
+
+
+def with_variants(function: NativeFunction, variants: frozenset[str]) -> list[NativeFunction]:
+    """Return the function of an entry, followed by those made from it.
+
+    >>> from pullback.schema import parse_schema
+    >>> entry = NativeFunction(parse_schema("exp(Tensor self) -> Tensor"))
+    >>> for made in with_variants(entry, frozenset({"function", "inplace", "out"})):
+    ...     print(made.func)
+    exp(Tensor self) -> Tensor
+    exp_(Tensor(a!) self) -> Tensor(a!)
+    exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)
+    """
+    func = function.func
+    made = [function]
+    if not variants & {"function", "method"}:
+        raise CodegenError(f"{func.name} needs the variant 'function' or 'method'")
+    if variants & {"inplace", "out"}:
+        if func.kind() is not SchemaKind.functional:
+            raise CodegenError(
+                f"{func.name} is {func.kind().name}; the variants 'inplace' and 'out' are made "
+                "from a functional schema"
+            )
+        if function.is_view_op:
+            raise CodegenError(f"{func.name} is a view, which has no variant 'inplace' or 'out'")
+    if "inplace" in variants:
+        form = frozenset({"method" if "method" in variants else "function"})
+        made.append(replace(function, func=inplace_schema(func), variants=form))
+    if "out" in variants:
+        if not any(ret.type.is_tensor_like() for ret in func.returns):
+            raise CodegenError(f"{func.name} returns no tensor that could be handed in as 'out'")
+        function_only = frozenset({"function"})
+        made.append(replace(function, func=out_schema(func), variants=function_only))
+    return made
+
+
+def inplace_schema(func: FunctionSchema) -> FunctionSchema:
+    """Make the in-place schema of a functional one: ``self`` is written and returned.
+
+    >>> from pullback.schema import parse_schema
+    >>> print(inplace_schema(parse_schema("add.Scalar(Tensor self, Scalar x) -> Tensor")))
+    add_.Scalar(Tensor(a!) self, Scalar x) -> Tensor(a!)
+    """
+    self_arg = func.arguments.self_arg
+    returns_tensor = len(func.returns) == 1 and func.returns[0].type == _TENSOR
+    if self_arg is None or self_arg.type != _TENSOR or not returns_tensor:
+        raise CodegenError(
+            f"{func.name} has no variant 'inplace': that needs an argument 'Tensor self' and one "
+            "Tensor as result"
+        )
+    written = Annotation(("a",), is_write=True, alias_set_after=())
+    return FunctionSchema(
+        replace(func.name, name=replace(func.name.name, inplace=True)),
+        replace(func.arguments, self_arg=replace(self_arg, annotation=written)),
+        (Return(None, _TENSOR, written),),
+    )
