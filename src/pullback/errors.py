@@ -10,7 +10,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── GraphFreedError                                       saved values that are gone
     │   ├── SavedVersionError                                     a saved value was written over
     │   ├── InplaceError                                          a write that autograd forbids
-    │   └── DerivativeMissingError  NotImplementedError           an operator without this derivative
+    │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── CodegenError                RuntimeError                  a table or formula refused
     └── DispatchError               RuntimeError                  about operators and their tables
         ├── DispatchKeyError        ValueError                    a key that is unknown or misused

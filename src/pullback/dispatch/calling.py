@@ -34,12 +34,14 @@ _MISSING: Any = type("Missing", (), {"__repr__": lambda _: "<missing>"})()
 
 # The one exact Python type that needs no check; other accepted types are converted by the binder.
 _EXACT = {
-    BaseTy.int: "int",
-    BaseTy.SymInt: "int",
-    BaseTy.float: "float",
-    BaseTy.bool: "bool",
-    BaseTy.str: "str",
+    BaseTy.int: "_pb_int",
+    BaseTy.SymInt: "_pb_int",
+    BaseTy.float: "_pb_float",
+    BaseTy.bool: "_pb_bool",
+    BaseTy.str: "_pb_str",
 }
+# Under names of our own, because an argument may be called `type` or `list`.
+_BUILTINS = {f"_pb_{kind.__name__}": kind for kind in (type, list, int, float, bool, str)}
 
 
 class Calls(NamedTuple):
@@ -53,10 +55,16 @@ class Calls(NamedTuple):
 def compile_calls(entry: OperatorEntry, binder: Binder) -> Calls:
     """Compiles the three functions of an operator whose calls `binder` binds."""
     schema = binder.schema
-    slow, surplus = _slow_paths(entry, binder)
-    source = _source(schema, binder.defaults)
+    # Lists are kept as tuples and copied per call: a kernel may write into its own.
+    defaults = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in binder.defaults.items()
+    }
+    slow, surplus = _slow_paths(entry, binder, defaults)
+    source = _source(schema, defaults)
     filename = f"<operator {entry.name}>"
     namespace: dict[str, Any] = {
+        **_BUILTINS,
         "_pb_missing": _MISSING,
         "_pb_state": get_state,
         "_pb_calls": entry.calls,
@@ -67,9 +75,7 @@ def compile_calls(entry: OperatorEntry, binder: Binder) -> Calls:
         "_pb_slow": slow,
         "_pb_surplus": surplus,
     }
-    for name, value in binder.defaults.items():
-        # Lists are kept as tuples and copied per call: a kernel may write into its own.
-        namespace[f"_pb_default_{name}"] = tuple(value) if isinstance(value, list) else value
+    namespace.update({f"_pb_default_{name}": value for name, value in defaults.items()})
     exec(compile(source, filename, "exec"), namespace)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     return Calls(namespace["call"], namespace["checked"], namespace["redispatch"])
@@ -105,7 +111,7 @@ def union(flags: dict[str, int]) -> int:
 
 
 def _slow_paths(
-    entry: OperatorEntry, binder: Binder
+    entry: OperatorEntry, binder: Binder, defaults: dict[str, Any]
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What is called instead of a kernel, and instead of everything with surplus arguments."""
     schema = binder.schema
@@ -122,6 +128,10 @@ def _slow_paths(
 
     def surplus(values: dict[str, Any], extra: tuple[Any, ...], unknown: dict[str, Any]) -> Any:
         given = _given(values)
+        for name in unknown:
+            # A default that nobody gave is the very object that stands in the signature.
+            if name in given and given[name] is not defaults.get(name, _MISSING):
+                raise binder.given_twice(name)
         leading = [given.pop(name) for name in positional if name in given] if extra else []
         return bound_call([*leading, *extra], given | unknown)
 
@@ -152,13 +162,13 @@ def _source(schema: FunctionSchema, defaults: dict[str, Any]) -> str:
     direct = _parameters(positional, keyword_only, optional=False)
     copies = "".join(
         f"    if {_python_name(a)} is _pb_default_{a.name}:\n"
-        f"        {_python_name(a)} = list({_python_name(a)})\n"
+        f"        {_python_name(a)} = _pb_list({_python_name(a)})\n"
         for a in arguments
-        if isinstance(defaults.get(a.name), list)
+        if isinstance(defaults.get(a.name), tuple)
     )
     return (
         f"def call({call}):\n{body}\n\n"
-        f"def checked({', '.join(filter(None, ['_pb_operator, /', checked]))}):\n"
+        f"def checked({', '.join(filter(None, ['_pb_operator', checked]))}):\n"
         f"    if _pb_extra or _pb_unknown:\n"
         f"        return _pb_result(_pb_surplus({{{values}}}, _pb_extra, _pb_unknown))\n"
         f"{body}\n\n"
@@ -169,7 +179,7 @@ def _source(schema: FunctionSchema, defaults: dict[str, Any]) -> str:
 
 
 def _python_name(argument: Argument) -> str:
-    return argument.name + "_" if keyword.iskeyword(argument.name) else argument.name
+    return f"_pb_{argument.name}" if keyword.iskeyword(argument.name) else argument.name
 
 
 def _keyword_argument(argument: Argument) -> str:
@@ -191,6 +201,9 @@ def _parameters(
             text += "=_pb_missing"
         texts.append(text)
     star = ["*_pb_extra"] if extra else ["*"] if keyword_only else []
+    if extra and positional:
+        # By position only: a name that comes as a keyword too must be ours to report.
+        star.insert(0, "/")
     texts[len(positional) : len(positional)] = star
     return ", ".join(texts + (["**_pb_unknown"] if extra else []))
 
@@ -200,14 +213,18 @@ def _body(schema: FunctionSchema, arguments: list[Argument], passed: str) -> str
     dispatch = set(schema.dispatch_arguments)
     plain = [_python_name(a) for a in arguments if a.name in dispatch and _is_tensor(a)]
     flags = " | ".join(f"{name}._flags" for name in plain) or "0"
-    checks = "".join(_check(argument) for argument in arguments if argument.name not in dispatch)
     lines = [f"_pb_flags = {flags}"]
     for argument in arguments:
         if argument.name in dispatch and not _is_tensor(argument):
             lines += _collect_flags(argument)
+    # Tensors before the rest: a call that is wrong in several places goes to `slow`, which reports
+    # the first of them.
+    for argument in arguments:
+        if argument.name not in dispatch:
+            lines += _check(argument)
     lines.append("_pb_kernel = _pb_calls[_pb_state()][_pb_flags]")
     body = (
-        f"{checks}    try:\n"
+        "    try:\n"
         + "".join(f"        {line}\n" for line in lines)
         + "    except (KeyError, AttributeError, TypeError):\n"
         "        _pb_kernel = _pb_slow\n"
@@ -237,7 +254,7 @@ def _collect_flags(argument: Argument) -> list[str]:
     listed = kind if isinstance(kind, ListType) else None
     guard = "_pb_tensor is not None" if listed and listed.elem.is_nullable() else "True"
     lines = [
-        f"if type({name}) is not list:",
+        f"if _pb_type({name}) is not _pb_list:",
         f"    {name} = _pb_check({argument.name!r}, {name})",
         f"for _pb_tensor in {name} or ():",
     ]
@@ -246,7 +263,7 @@ def _collect_flags(argument: Argument) -> list[str]:
     return [*lines, f"    if {guard}:", "        _pb_flags |= _pb_tensor._flags"]
 
 
-def _check(argument: Argument) -> str:
+def _check(argument: Argument) -> list[str]:
     """Lines that let exact values pass and hand all others to the binder."""
     name = _python_name(argument)
     convert = f"{name} = _pb_check({argument.name!r}, {name})"
@@ -256,7 +273,5 @@ def _check(argument: Argument) -> str:
         condition.append(f"{name} is not None")
         kind = kind.elem
     if isinstance(kind, BaseType) and kind.name in _EXACT:
-        condition.append(f"type({name}) is not {_EXACT[kind.name]}")
-    if not condition:
-        return f"    {convert}\n"
-    return f"    if {' and '.join(condition)}:\n        {convert}\n"
+        condition.append(f"_pb_type({name}) is not {_EXACT[kind.name]}")
+    return [f"if {' and '.join(condition)}:", f"    {convert}"] if condition else [convert]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pullback.dispatch.keys import FUNCTIONALITIES, RUNTIME_KEYS, DispatchKey
-from pullback.dispatch.table import Entry, OperatorEntry
+from pullback.dispatch.table import LOCK, Entry, OperatorEntry
 from pullback.errors import DispatchError, KernelNotFoundError
 
 __all__ = ["DispatchTable", "dump_registrations", "missing_kernel"]
@@ -22,7 +22,8 @@ class DispatchTable(Mapping[DispatchKey, Entry]):
     """
 
     def __init__(self, entry: OperatorEntry):
-        computed = {key: entry.entry(key) for key in RUNTIME_KEYS}
+        with LOCK:  # the whole table is of one moment
+            computed = {key: entry.entry(key) for key in RUNTIME_KEYS}
         self._entries = {key: found for key, found in computed.items() if found.kernel is not None}
 
     def __getitem__(self, key: DispatchKey) -> Entry:
@@ -48,6 +49,11 @@ def _registration_order(key: DispatchKey) -> tuple[bool, bool, int]:
 
 def dump_registrations(entry: OperatorEntry) -> str:
     """What is registered for an operator, with the kernels that a newer one hides."""
+    with LOCK:
+        return _dump(entry)
+
+
+def _dump(entry: OperatorEntry) -> str:
     schema = "(none)" if entry.schema is None else str(entry.schema)
     lines = [f"name: {entry.name}", f"schema: {schema}"]
     if entry.schema is not None:

@@ -17,7 +17,7 @@ from pullback.dispatch.keys import (
     runtime_keys_of,
 )
 from pullback.dispatch.modes import excluded_keys, get_state, included_keys
-from pullback.dispatch.table import Entry, Kernel, OperatorEntry
+from pullback.dispatch.table import LOCK, Entry, Kernel, OperatorEntry
 from pullback.schema import FunctionSchema
 
 __all__ = ["Explanation", "explain_call"]
@@ -105,7 +105,7 @@ def _names(keys: DispatchKeySet) -> str:
 def describe(kernel: Kernel) -> str:
     """A kernel's function, key and place of registration."""
     name = getattr(kernel.fn, "__qualname__", None) or repr(kernel.fn)
-    place = f", registered at {kernel.location}" if kernel.location else ""
+    place = f", registered at {kernel.place}" if kernel.place else ""
     return f"{'fallthrough' if kernel.fallthrough else name} at {kernel.key.name}{place}"
 
 
@@ -113,6 +113,13 @@ def explain_call(
     entry: OperatorEntry, schema: FunctionSchema, args: list[Any], kwargs: dict[str, Any]
 ) -> Explanation:
     """The explanation of a call whose arguments are bound already."""
+    with LOCK:  # what is told is of one moment
+        return _explain(entry, schema, args, kwargs)
+
+
+def _explain(
+    entry: OperatorEntry, schema: FunctionSchema, args: list[Any], kwargs: dict[str, Any]
+) -> Explanation:
     names = [argument.name for argument in schema.arguments.flat_positional]
     flags = argument_flags(schema, dict(zip(names, args, strict=True)) | kwargs)
     state = get_state()

@@ -205,7 +205,7 @@ class DispatchKeySet(int):
 
     @classmethod
     def from_bits(cls, bits: int) -> DispatchKeySet:
-        """The key set of raw bits, for example a tensor's; the bits that are no keys are dropped."""
+        """The key set of raw bits, such as a tensor's; the bits that are no keys are dropped."""
         return int.__new__(cls, bits & KEY_MASK)
 
     @classmethod

@@ -79,9 +79,9 @@ class Library:
         self.ns = ns
         self.kind = kind
         self.dispatch_key = None if dispatch_key == "" else parse_key(dispatch_key)
-        self._handles: list[RegistrationHandle] = []
+        self._handles: dict[RegistrationHandle, None] = {}  # ordered
         if kind == "DEF":
-            self._handles.append(registry.claim_namespace(ns, location))
+            registry.claim_namespace(ns, location).belong_to(self._handles)
         # A finalizer, and no __del__: at interpreter exit it runs while modules are still whole.
         self._finalizer = weakref.finalize(self, registry.destroy_all, self._handles)
 
@@ -100,11 +100,12 @@ class Library:
                 f"kind 'IMPL'); make the library of {self.ns!r} with kind 'DEF' or 'FRAGMENT'"
             )
         parsed = parse_schema(schema, dialect="loose")
+        _check_argument_names(parsed)
         name = self._qualify(str(parsed.name))
         parsed = replace(parsed, name=replace(parsed.name, namespace=self.ns))
         for kernel in _stacked_kernels(registry.find(name)):
             _check_signature(kernel, parsed, name)
-        self._handles.append(registry.define(parsed, name, location))
+        registry.define(parsed, name, location).belong_to(self._handles)
         return name
 
     def impl(
@@ -144,9 +145,7 @@ class Library:
         kernel = _kernel(fn, self._key(dispatch_key), location, with_keyset=with_keyset)
         with LOCK:
             self._check_kernel(name, kernel, allow_override)
-            handle = registry.implement(name, kernel)
-            self._handles.append(handle)
-        return handle
+            return registry.implement(name, kernel).belong_to(self._handles)
 
     def fallback(
         self, fn: Callable[..., Any], dispatch_key: KeyLike = "", *, with_keyset: bool = False
@@ -171,15 +170,14 @@ class Library:
             raise RegistrationError(
                 "a fallback needs a dispatch key: Library('_', 'IMPL').fallback(fn, 'Tracer')"
             )
-        key = self._key(dispatch_key)
-        if key.is_alias:
+        key = parse_key(dispatch_key) if dispatch_key != "" else self._key("")
+        if key.is_alias or key is DispatchKey.Undefined:
+            what = "an alias key" if key.is_alias else "no key at all"
             raise DispatchKeyError(
-                f"fallback: {key.name} is an alias key; a fallback belongs to a runtime key"
+                f"fallback: {key.name} is {what}; a fallback belongs to a runtime key"
             )
         kernel = _kernel(fn, key, location, with_keyset=with_keyset, with_operator=True)
-        handle = registry.register_fallback(kernel)
-        self._handles.append(handle)
-        return handle
+        return registry.register_fallback(kernel).belong_to(self._handles)
 
     def operator(self, name: str) -> OpOverload:
         """A defined operator of the library's namespace, by name and overload.
@@ -265,8 +263,18 @@ class Library:
                 f"CompositeImplicitAutograd kernel, which already runs on Meta tensors through the "
                 f"operators that it is made of. Register Meta kernels for those."
             )
-        if entry.schema is not None:
-            _check_signature(kernel, entry.schema, name)
+        schema = entry.schema
+        if schema is not None:
+            _check_signature(kernel, schema, name)
+
+
+def _check_argument_names(schema: FunctionSchema) -> None:
+    for argument in schema.arguments.flat_all:
+        if argument.name.startswith("_pb_"):
+            raise RegistrationError(
+                f"{schema.name}: the argument {argument.name!r} begins with '_pb_', which compiled "
+                f"calls keep for themselves; choose another name"
+            )
 
 
 def _operator_name(op_name: str | OpOverload) -> str:

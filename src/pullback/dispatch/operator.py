@@ -35,18 +35,14 @@ class OpOverload:
             thread state, no argument's keys, no fallthrough mask.
     """
 
-    __slots__ = ("_binder", "_entry", "_packet", "_schema", "call", "redispatch", "__weakref__")
+    __slots__ = ("_binder", "_entry", "_packet", "call", "redispatch", "__weakref__")
 
     call: Callable[..., Any]
     redispatch: Callable[..., Any]
 
     def __init__(self, entry: OperatorEntry, packet: OpOverloadPacket):
-        assert entry.schema is not None
         self._entry = entry
         self._packet = packet
-        # Kept apart from the entry, which loses its schema when the definition ends.
-        self._schema: FunctionSchema = entry.schema
-        self._binder = Binder(entry.schema)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the operator. This one runs once: a compiled operator's class has its own."""
@@ -55,6 +51,12 @@ class OpOverload:
     def __getattr__(self, name: str) -> Any:
         if name in ("call", "redispatch"):  # slots, empty until the operator is compiled
             return getattr(self.compiled(), name)
+        if name == "_binder":  # made on first use: it needs the parsed schema
+            schema = self._entry.schema
+            if schema is None:
+                raise self._entry.no_longer_defined()
+            self._binder = Binder(schema)
+            return self._binder
         raise AttributeError(f"{type(self).__name__} {self} has no attribute {name!r}")
 
     def compiled(self) -> OpOverload:
@@ -69,9 +71,14 @@ class OpOverload:
             return self
 
     @property
+    def entry(self) -> OperatorEntry:
+        """The registry's record of this operator: its kernels and tables."""
+        return self._entry
+
+    @property
     def schema(self) -> FunctionSchema:
         """The operator's schema."""
-        return self._schema
+        return self._binder.schema
 
     @property
     def namespace(self) -> str:
@@ -111,8 +118,10 @@ class OpOverload:
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Which kernel a call with these arguments would run, and why. Calls nothing."""
+        if not self._entry.is_defined:
+            raise self._entry.no_longer_defined()
         values, keyword_values = self.bind(args, kwargs)
-        return explain_call(self._entry, self._schema, values, keyword_values)
+        return explain_call(self._entry, self.schema, values, keyword_values)
 
     def __str__(self) -> str:
         namespace, _, rest = self._entry.name.partition("::")

@@ -59,8 +59,8 @@ class PythonDispatcher:
     def __init__(self) -> None:
         self._operator = f"{self.namespace}::{self.name}"
         schema = parse_schema(f"{self._operator}(Tensor x) -> Tensor")
-        self._handles: list[RegistrationHandle] = []
-        self._handles.append(registry.define(schema, self._operator, _NOWHERE))
+        self._handles: dict[RegistrationHandle, None] = {}
+        registry.define(schema, self._operator, _NOWHERE).belong_to(self._handles)
         weakref.finalize(self, registry.destroy_all, self._handles)
 
     def keys(self) -> list[str]:
@@ -84,7 +84,7 @@ class PythonDispatcher:
                     f"{self.supported_keys}."
                 )
             kernel = Kernel(_demonstrate, DispatchKey[key], _NOWHERE, debug=f"fn_{key}")
-            self._handles.append(registry.implement(self._operator, kernel))
+            registry.implement(self._operator, kernel).belong_to(self._handles)
 
     def rawRegistrations(self) -> str:  # noqa: N802 - PyTorch's name
         """Everything registered for the operator, as the dispatcher keeps it."""

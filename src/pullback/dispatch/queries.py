@@ -36,7 +36,7 @@ def get_operator(op: str | OpOverload | OpOverloadPacket) -> OpOverload:
             )
         return getattr(op, names[0])  # type: ignore[no-any-return]
     entry = registry.find(op)
-    if entry is None or entry.schema is None:
+    if entry is None or not entry.is_defined:
         dangling = "" if entry is None else "; kernels are registered for it, but no schema"
         raise OperatorNotFoundError(f"no operator {op!r} is defined{dangling}")
     return entry.operator  # type: ignore[no-any-return]
@@ -73,7 +73,7 @@ def find_dangling_impls() -> list[str]:
     >>> find_dangling_impls()
     []
     """
-    return [entry.name for entry in registry.all_entries() if entry.schema is None]
+    return [entry.name for entry in registry.all_entries() if not entry.is_defined]
 
 
 def explain(op: str | OpOverload | OpOverloadPacket, *args: Any, **kwargs: Any) -> Explanation:

@@ -37,11 +37,20 @@ class RegistrationHandle:
 
     def __init__(self, undo: Callable[[], None]):
         self._undo: Callable[[], None] | None = undo
+        self._owner: dict[RegistrationHandle, None] | None = None
+
+    def belong_to(self, owner: dict[RegistrationHandle, None]) -> RegistrationHandle:
+        """Stands in `owner`, which undoes what is in it when it ends, until destroyed."""
+        self._owner = owner
+        owner[self] = None
+        return self
 
     def destroy(self) -> None:
         """Takes the registration back. A second call does nothing."""
         with LOCK:
             undo, self._undo = self._undo, None
+            if self._owner is not None:
+                self._owner.pop(self, None)
             if undo is not None:
                 undo()
 
@@ -57,11 +66,11 @@ class RegistrationHandle:
         self.destroy()
 
 
-def destroy_all(handles: list[RegistrationHandle]) -> None:
+def destroy_all(handles: dict[RegistrationHandle, None]) -> None:
     """Undoes registrations, newest first: kernels go before the definition that they serve."""
     with LOCK:
         while handles:
-            handles.pop().destroy()
+            handles.popitem()[0].destroy()
 
 
 def caller_location() -> str:
@@ -79,12 +88,14 @@ def find(name: str) -> OperatorEntry | None:
 
 def all_entries() -> list[OperatorEntry]:
     """Every entry, in the order in which their names first appeared."""
-    return list(_entries.values())
+    with LOCK:
+        return list(_entries.values())
 
 
 def fallbacks() -> dict[DispatchKey, Kernel]:
     """The global fallback of each key that has one."""
-    return dict(_fallbacks)
+    with LOCK:
+        return dict(_fallbacks)
 
 
 def claim_namespace(namespace: str, location: str) -> RegistrationHandle:
@@ -104,18 +115,18 @@ def _release_namespace(namespace: str) -> None:
     del _definers[namespace]
 
 
-def define(schema: FunctionSchema, name: str, location: str) -> RegistrationHandle:
+def define(schema: FunctionSchema | str, name: str, location: str) -> RegistrationHandle:
     """Defines an operator; kernels that came before it become reachable."""
     with LOCK:
         entry = _entries.get(name)
-        if entry is not None and entry.schema is not None:
+        if entry is not None and entry.is_defined:
             raise RegistrationError(
                 f"Tried to register an operator ({schema}) with the same name and overload name "
                 f"multiple times: {name} is defined already, at {entry.location}. Destroy the "
                 f"library that defined it first, or choose another name or overload."
             )
         entry = entry or _new_entry(name)
-        entry.schema = schema
+        entry.declaration = schema
         entry.location = location
         packet = _packet(name)
         entry.operator = OpOverload(entry, packet)
@@ -131,7 +142,8 @@ def find_packet(name: str) -> OpOverloadPacket | None:
 
 def namespace_operators(namespace: str) -> list[str]:
     """The names defined in a namespace."""
-    return [name.split("::")[1] for name in _packets if name.startswith(namespace + "::")]
+    with LOCK:
+        return [name.split("::")[1] for name in _packets if name.startswith(namespace + "::")]
 
 
 def _packet_name(name: str) -> str:
@@ -160,7 +172,7 @@ def _undefine(entry: OperatorEntry) -> None:
         del _packets[_packet_name(entry.name)]
     if entry.kernels:
         _new_entry(entry.name).kernels = entry.kernels
-    entry.schema = None
+    entry.declaration = None
     entry.kernels = {}
     entry.invalidate()
 
@@ -179,7 +191,7 @@ def implement(name: str, kernel: Kernel) -> RegistrationHandle:
 def _discard(name: str, kernel: Kernel) -> None:
     entry = _entries[name]
     entry.discard(kernel)
-    if not entry.kernels and entry.schema is None:
+    if not entry.kernels and not entry.is_defined:
         del _entries[name]
 
 
@@ -219,5 +231,5 @@ def _remove_fallback(key: DispatchKey) -> None:
 
 
 def _invalidate_all() -> None:
-    for entry in _entries.values():
+    for entry in list(_entries.values()):
         entry.invalidate()

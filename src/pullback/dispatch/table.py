@@ -35,7 +35,7 @@ from pullback.errors import (
     DispatchKeyError,
     OperatorNotFoundError,
 )
-from pullback.schema import FunctionSchema
+from pullback.schema import FunctionSchema, parse_schema
 
 __all__ = ["Entry", "Kernel", "OperatorEntry", "candidates"]
 
@@ -57,7 +57,7 @@ class Kernel:
 
     fn: Callable[..., Any]
     key: DispatchKey
-    location: str  # "file:line" of the registration
+    location: str = ""  # "file:line" of the registration; the function's own where it is empty
     debug: str = ""  # shown in tables instead of the location
     with_keyset: bool = False  # wants the call's key set as its first argument
     with_operator: bool = False  # wants the operator next: a fallback serves all operators
@@ -69,7 +69,15 @@ class Kernel:
 
     def __str__(self) -> str:
         prefix = "fallthrough " if self.fallthrough else ""
-        return prefix + (self.debug or f"registered at {self.location}")
+        return prefix + (self.debug or f"registered at {self.place}")
+
+    @property
+    def place(self) -> str:
+        """``file:line`` of the registration, or of the function."""
+        code = getattr(self.fn, "__code__", None)
+        if self.location or code is None:
+            return self.location
+        return f"{code.co_filename}:{code.co_firstlineno}"
 
     def link(self, operator: Any, flags: int) -> Callable[..., Any]:
         """A callable that takes exactly the operator's arguments."""
@@ -103,7 +111,6 @@ def _ambiguous(operator: Any, *_: Any, **__: Any) -> Any:
 AMBIGUOUS = Kernel(
     _ambiguous,
     DispatchKey.AutogradOther,
-    location="",
     debug="ambiguous_autogradother",
     with_operator=True,
 )
@@ -157,7 +164,7 @@ class OperatorEntry:
         missing: Callable[[OperatorEntry, DispatchKey], DispatchError],
     ):
         self.name = name
-        self.schema: FunctionSchema | None = None
+        self.declaration: FunctionSchema | str | None = None
         self.location = ""
         self.operator: Any = None
         self.kernels: dict[DispatchKey, list[Kernel]] = {}
@@ -168,6 +175,19 @@ class OperatorEntry:
         # arguments, and by key set. Emptied, never replaced.
         self.calls: dict[State, dict[int, Callable[..., Any]]] = {}
         self.redispatches: dict[int, Callable[..., Any]] = {}
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether the operator has a schema."""
+        return self.declaration is not None
+
+    @property
+    def schema(self) -> FunctionSchema | None:
+        """The schema; the text of a built-in operator is parsed when it is first asked for."""
+        with LOCK:
+            if isinstance(self.declaration, str):
+                self.declaration = parse_schema(self.declaration)
+            return self.declaration
 
     def active(self) -> dict[DispatchKey, Kernel]:
         """The kernel in force at each key: the newest of its stack."""
@@ -207,6 +227,12 @@ class OperatorEntry:
                 self._entries[key] = found
             return found
 
+    def no_longer_defined(self) -> OperatorNotFoundError:
+        """The error for a use of an operator whose definition has ended."""
+        return OperatorNotFoundError(
+            f"{self.name} is no longer defined: the library that defined it was destroyed"
+        )
+
     def fallback(self, key: DispatchKey) -> Kernel | None:
         """The global fallback at a key."""
         return self._fallbacks.get(key)
@@ -239,17 +265,16 @@ class OperatorEntry:
             return linked
 
     def _link(self, flags: int) -> Callable[..., Any]:
-        if self.schema is None:
-            raise OperatorNotFoundError(
-                f"{self.name} is no longer defined: the library that defined it was destroyed"
-            )
+        if not self.is_defined:
+            raise self.no_longer_defined()
         key = highest_key(flags)
         kernel = self.entry(key).kernel
         if kernel is None:
             raise self._missing(self, key)
         if kernel.fallthrough:
             raise DispatchError(
-                f"{self.name}: redispatch to {key.name}, where the operator falls through; "
-                f"redispatch with a key set whose highest key has a kernel"
+                f"{self.name}: a call or redispatch to {key.name}, where it falls through "
+                f"and nothing lies below; register a kernel there, or redispatch with a key set "
+                f"whose highest key has one"
             )
         return kernel.link(self.operator, flags)

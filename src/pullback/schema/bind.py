@@ -87,6 +87,10 @@ found type 'str'.
         """The error for a call that leaves out a required argument."""
         return self._error(f"is missing value for argument '{name}'.")
 
+    def given_twice(self, name: str) -> BindError:
+        """The error for an argument that is given by position and by keyword."""
+        return self._error(f"Argument '{name}' specified both as positional and keyword argument.")
+
     def check(self, name: str, value: Any) -> Any:
         """``value`` converted to the type of the argument ``name``."""
         slot = self._by_name.get(name)
@@ -121,9 +125,7 @@ found type 'str'.
                 self._fail_unknown(name)
         for slot in self._positional[:given]:
             if slot.name in kwargs:
-                raise self._error(
-                    f"Argument '{slot.name}' specified both as positional and keyword argument."
-                )
+                raise self.given_twice(slot.name)
 
     def _fail_too_many(self, received: int) -> NoReturn:
         by_keyword = ", ".join(f"'{slot.name}'" for slot in self._keyword_only)

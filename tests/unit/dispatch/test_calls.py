@@ -16,6 +16,7 @@ from pullback.errors import (
     DispatchError,
     KernelNotFoundError,
     OperatorNotFoundError,
+    RegistrationError,
 )
 
 
@@ -291,3 +292,22 @@ def test_d37_kernels_get_every_argument_of_the_schema(lib, value):
     for call in (lambda: f(value("cpu")), lambda: f(n=3, x=value("cpu"), flag=False)):
         call()
     assert got == [((3,), {"flag": False})] * 2
+
+
+def test_d35_arguments_named_like_built_in_functions(lib, value):
+    lib.define("f(Tensor type, int list, int int=1, int[] str=[1]) -> int")
+    lib.impl("f", lambda t, a, b, c: a + b + sum(c), "CPU")  # noqa: ARG005
+    f = lib.operator("f")
+    x = value("cpu")
+    assert f(x, 3) == f.call(x, list=3) == f(list=3, type=x) == 5
+    assert f.redispatch(DispatchKeySet("CPU"), x, 3) == 5
+    with pytest.raises(RegistrationError, match="begins with '_pb_'"):
+        lib.define("g(Tensor _pb_flags) -> int")
+
+
+def test_d35_an_argument_given_twice(f, lib, value):
+    x = value("cpu")
+    for wrong in (lambda: f(x, x=x), lambda: f(x, 4, n=4)):
+        with pytest.raises(BindError, match="both as positional and keyword argument"):
+            wrong()
+    assert lib.calls == []
