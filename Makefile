@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 BENCHMARKS := $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types bench clean
+.PHONY: help demo test lint format types bench clean same-python
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -41,7 +41,20 @@ clean:  ## remove the environment, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(VENV)/.stamp-venv:
+# A PYTHON that somebody asks for is used: an environment of another version is not silently kept.
+VERSION := -c 'import platform; print(platform.python_version())'
+same-python:
+ifneq ($(origin PYTHON),file)
+	@if [ -x $(BIN)/python ]; then \
+	  wanted=$$($(PYTHON) $(VERSION)) || exit 1; present=$$($(BIN)/python $(VERSION)); \
+	  [ "$$wanted" = "$$present" ] || { \
+	    echo "$(VENV) has Python $$present, but '$(PYTHON)' is $$wanted." >&2; \
+	    echo "Run 'make clean' first, or put it elsewhere: make VENV=other PYTHON=$(PYTHON) $(MAKECMDGOALS)" >&2; \
+	    exit 1; }; \
+	fi
+endif
+
+$(VENV)/.stamp-venv: | same-python
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Pullback needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
 	  echo "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; \

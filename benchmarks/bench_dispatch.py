@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pullback.dispatch import DispatchKeySet, Library
+from pullback.dispatch import DispatchKeySet, Library, after_autograd
 
 ROUNDS = 25
 CALLS = 20_000  # a round
@@ -81,7 +81,9 @@ CASES = (
     Case("op.call(x)", "call(x)", "kernel(x)"),
     Case("op(x)", "op(x)", "kernel(x)"),
     Case("packet(x)", "packet(x)", "kernel(x)"),
-    Case("op.redispatch(keyset, x)", "redispatch(keyset, x)", "kernel(x)"),
+    Case("op(x, n=2, a=0.5)", "op3(x, n=2, a=0.5)", "kernel3(x, 2, 0.5)"),
+    Case("op.redispatch(keyset, x)", "redispatch(below, x)", "kernel(x)"),
+    Case("the same, to an autograd key", "redispatch(keyset, x)", "kernel(x)"),
     Case("op.call(x, y), two tensors", "call2(x, x)", "kernel2(x, x)"),
     Case("op.call(x, 2, 0.5)", "call3(x, 2, 0.5)", "kernel3(x, 2, 0.5)"),
     Case("op.call(x), kernel with key set", "keyset_call(x)", "keyset_kernel(keyset, x)"),
@@ -102,16 +104,19 @@ def make_operators(libraries: ExitStack) -> dict[str, Any]:
         lib.impl(name, fn, "CPU", with_keyset=fn is keyset_kernel)
     op = lib.operator("f")
     x = Value()
+    keyset = op.explain(x).keyset
     return {
         **globals(),
         "x": x,
-        "keyset": op.explain(x).keyset,
+        "keyset": keyset,
+        "below": keyset & after_autograd,
         "op": op,
         "packet": op.overloadpacket,
         "call": op.call,
         "redispatch": op.redispatch,
         "call2": lib.operator("f2").call,
         "call3": lib.operator("f3").call,
+        "op3": lib.operator("f3"),
         "keyset_call": lib.operator("fk").call,
     }
 

@@ -1,11 +1,13 @@
 """The command line: ``python -m pullback <command>``.
 
-Every command returns its exit code: 0 when it did what was asked, 2 when the question was wrong.
+Every command returns its exit code: 0 when it did what was asked, 1 when nobody reads the answer to
+its end, 2 when the question was wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -23,7 +25,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["dispatch", "GPU"])
     2
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(list(sys.argv[1:] if argv is None else argv))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # As after `| head`. What is still buffered goes nowhere, or Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _run(arguments: list[str]) -> int:
     if arguments[:1] == ["codegen"]:  # has commands of its own
         return codegen_cli.main(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -34,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pullback", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="pullback", description="PyTorch's autograd machinery.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("demo", help="show what the library does, with real results")
     dispatch = commands.add_parser("dispatch", help="show the dispatch table of registered keys")
@@ -48,8 +60,13 @@ def _dispatch(keys: list[str]) -> int:
     try:
         dispatcher.register(keys)
     except PullbackError as error:
-        print(f"pullback dispatch: {error}", file=sys.stderr)
+        print(f"pullback dispatch: {_one_line(str(error))}", file=sys.stderr)
         return 2
     print(dispatcher.registrations())
     print(dispatcher.dispatchTable())
     return 0
+
+
+def _one_line(text: str) -> str:
+    """The text with its control characters, which a key may bring along, written out."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

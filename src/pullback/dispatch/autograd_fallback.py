@@ -10,12 +10,12 @@ BackendSelect are skipped unless an operator uses them, and Meta says what is mi
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from pullback.dispatch import registry
+from pullback.dispatch.caller import warn_caller
 from pullback.dispatch.keys import (
     BACKENDS,
     REQUIRES_GRAD,
@@ -28,7 +28,7 @@ from pullback.dispatch.table import Kernel
 from pullback.errors import AutogradNotRegisteredError, DispatchError, KernelNotFoundError
 from pullback.schema import FunctionSchema
 
-__all__ = ["autograd_fallback_mode", "set_autograd_fallback_mode"]
+__all__ = ["autograd_fallback_mode", "autograd_not_registered", "set_autograd_fallback_mode"]
 
 _MODES = ("nothing", "warn", "error")
 _mode = "warn"
@@ -83,19 +83,27 @@ class set_autograd_fallback_mode:  # noqa: N801 - the name that PyTorch's users 
 def autograd_not_registered(operator: OpOverload, flags: int) -> Callable[..., Any]:
     """The kernel below autograd, inside the mode's behaviour where history would be lost."""
     below = operator.below(flags & after_autograd)
-    if not flags & REQUIRES_GRAD or not _makes_tensors(operator.schema):
+    if not _loses_history(operator, flags):
         return below
 
     def run(*args: Any, **kwargs: Any) -> Any:
         if _mode == "error":
             raise AutogradNotRegisteredError(f"{_complaint(operator)}.")
         if _mode == "warn":
-            warnings.warn(
-                f"{_complaint(operator)}: its result is cut from the graph.", stacklevel=3
-            )
+            warn_caller(f"{_complaint(operator)}: its result is cut from the graph.")
         return below(*args, **kwargs)
 
     return run
+
+
+def _loses_history(operator: OpOverload, flags: int) -> bool:
+    return bool(flags & REQUIRES_GRAD) and _makes_tensors(operator.schema)
+
+
+def _refusal(operator: OpOverload, flags: int) -> str:
+    """Why the fallback raises at present, for explanations."""
+    refuses = _mode == "error" and _loses_history(operator, flags)
+    return f"{_complaint(operator)}, and the fallback mode is 'error'" if refuses else ""
 
 
 def _makes_tensors(schema: FunctionSchema) -> bool:
@@ -137,6 +145,7 @@ def _register_defaults() -> None:
                 _location(autograd_not_registered),
                 linker=autograd_not_registered,
                 goes_on_with=after_autograd,
+                refusal=_refusal,
             )
         )
 

@@ -22,13 +22,14 @@ import linecache
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pullback.dispatch.flags import flag_collector
 from pullback.dispatch.modes import get_state
 from pullback.dispatch.result import result_checker
 from pullback.dispatch.table import OperatorEntry
-from pullback.schema import Argument, BaseTy, BaseType, FunctionSchema, ListType, OptionalType
+from pullback.schema import Argument, BaseTy, BaseType, FunctionSchema, OptionalType
 from pullback.schema.bind import Binder
 
-__all__ = ["Calls", "argument_flags", "compile_calls"]
+__all__ = ["Calls", "compile_calls", "source_name"]
 
 _MISSING: Any = type("Missing", (), {"__repr__": lambda _: "<missing>"})()
 
@@ -52,6 +53,11 @@ class Calls(NamedTuple):
     redispatch: Callable[..., Any]
 
 
+def source_name(name: str) -> str:
+    """The name under which tracebacks and debuggers see an operator's call functions."""
+    return f"<operator {name}>"
+
+
 def compile_calls(entry: OperatorEntry, binder: Binder) -> Calls:
     """Compiles the three functions of an operator whose calls `binder` binds."""
     schema = binder.schema
@@ -60,9 +66,9 @@ def compile_calls(entry: OperatorEntry, binder: Binder) -> Calls:
         name: tuple(value) if isinstance(value, list) else value
         for name, value in binder.defaults.items()
     }
-    slow, surplus = _slow_paths(entry, binder, defaults)
+    slow, surplus = _slow_paths(entry, binder)
     source = _source(schema, defaults)
-    filename = f"<operator {entry.name}>"
+    filename = source_name(entry.name)
     namespace: dict[str, Any] = {
         **_BUILTINS,
         "_pb_missing": _MISSING,
@@ -90,47 +96,26 @@ def _checker(binder: Binder) -> Callable[[str, Any], Any]:
     return check
 
 
-def argument_flags(schema: FunctionSchema, values: dict[str, Any]) -> dict[str, int]:
-    """The flags of each dispatch argument of a bound call; lists count as one argument."""
-    flags = {}
-    for name in schema.dispatch_arguments:
-        value = values[name]
-        total = 0
-        for tensor in value if isinstance(value, list) else [value]:
-            total |= 0 if tensor is None else tensor._flags
-        flags[name] = total
-    return flags
-
-
-def union(flags: dict[str, int]) -> int:
-    """The flags of all arguments together."""
-    total = 0
-    for more in flags.values():
-        total |= more
-    return total
-
-
 def _slow_paths(
-    entry: OperatorEntry, binder: Binder, defaults: dict[str, Any]
+    entry: OperatorEntry, binder: Binder
 ) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What is called instead of a kernel, and instead of everything with surplus arguments."""
     schema = binder.schema
     positional = [argument.name for argument in schema.arguments.flat_positional]
+    collect = flag_collector(schema)
 
     def bound_call(leading: list[Any], named: dict[str, Any]) -> Any:
         args, kwargs = binder.bind(leading, named)
-        values = dict(zip(positional, args, strict=True)) | kwargs
-        return entry.link_call(union(argument_flags(schema, values)))(*args, **kwargs)
+        return entry.link_call(collect(args, kwargs))(*args, **kwargs)
 
     def slow(*args: Any, **kwargs: Any) -> Any:
-        values = dict(zip(positional, args, strict=True)) | kwargs
-        return bound_call([], _given(values))
+        return bound_call([], _given(dict(zip(positional, args, strict=True)) | kwargs))
 
     def surplus(values: dict[str, Any], extra: tuple[Any, ...], unknown: dict[str, Any]) -> Any:
         given = _given(values)
         for name in unknown:
-            # A default that nobody gave is the very object that stands in the signature.
-            if name in given and given[name] is not defaults.get(name, _MISSING):
+            # Names of arguments that were left out have been taken from `unknown` by now.
+            if name in given and name in positional:
                 raise binder.given_twice(name)
         leading = [given.pop(name) for name in positional if name in given] if extra else []
         return bound_call([*leading, *extra], given | unknown)
@@ -157,9 +142,21 @@ def _source(schema: FunctionSchema, defaults: dict[str, Any]) -> str:
     )
     values = ", ".join(f"{a.name!r}: {_python_name(a)}" for a in arguments)
     body = _body(schema, arguments, passed)
-    call = _parameters(positional, keyword_only, optional=False)
-    checked = _parameters(positional, keyword_only, optional=True, extra=True)
-    direct = _parameters(positional, keyword_only, optional=False)
+    call = _parameters(positional, keyword_only)
+    checked = _parameters(positional, keyword_only, checked=True)
+    # By keyword come those that ``checked`` has by position only, or under another name.
+    by_keyword = positional + [a for a in keyword_only if keyword.iskeyword(a.name)]
+    adopt = "".join(
+        f"        if {_python_name(a)} is _pb_missing:\n"
+        f"            {_python_name(a)} = _pb_unknown.pop({a.name!r}, _pb_missing)\n"
+        for a in by_keyword
+    )
+    fill = "".join(
+        f"    if {_python_name(a)} is _pb_missing:\n"
+        f"        {_python_name(a)} = _pb_default_{a.name}\n"
+        for a in by_keyword
+        if a.default is not None
+    )
     copies = "".join(
         f"    if {_python_name(a)} is _pb_default_{a.name}:\n"
         f"        {_python_name(a)} = _pb_list({_python_name(a)})\n"
@@ -169,10 +166,11 @@ def _source(schema: FunctionSchema, defaults: dict[str, Any]) -> str:
     return (
         f"def call({call}):\n{body}\n\n"
         f"def checked({', '.join(filter(None, ['_pb_operator', checked]))}):\n"
-        f"    if _pb_extra or _pb_unknown:\n"
-        f"        return _pb_result(_pb_surplus({{{values}}}, _pb_extra, _pb_unknown))\n"
-        f"{body}\n\n"
-        f"def redispatch({', '.join(filter(None, ['_pb_keyset, /', direct]))}):\n{copies}"
+        f"    if _pb_extra or _pb_unknown:\n{adopt}"
+        f"        if _pb_extra or _pb_unknown:\n"
+        f"            return _pb_result(_pb_surplus({{{values}}}, _pb_extra, _pb_unknown))\n"
+        f"{fill}{body}\n\n"
+        f"def redispatch({', '.join(filter(None, ['_pb_keyset, /', call]))}):\n{copies}"
         f"    _pb_kernel = _pb_redispatches(_pb_keyset) or _pb_link_redispatch(_pb_keyset)\n"
         f"    return _pb_kernel({passed})\n"
     )
@@ -189,23 +187,25 @@ def _keyword_argument(argument: Argument) -> str:
 
 
 def _parameters(
-    positional: list[Argument], keyword_only: list[Argument], *, optional: bool, extra: bool = False
+    positional: list[Argument], keyword_only: list[Argument], *, checked: bool = False
 ) -> str:
-    """A parameter list; with `optional`, even required parameters may be left out."""
+    """A parameter list. In ``checked`` every parameter may be left out, and what is positional or
+    named like a Python keyword is missing until the catch-all has been looked at."""
     texts: list[str] = []
     for argument in positional + keyword_only:
         text = _python_name(argument)
-        if argument.default is not None:
+        late = checked and (argument in positional or keyword.iskeyword(argument.name))
+        if argument.default is not None and not late:
             text += f"=_pb_default_{argument.name}"
-        elif optional or (texts and "=" in texts[-1] and argument in positional):
+        elif checked:
             text += "=_pb_missing"
         texts.append(text)
-    star = ["*_pb_extra"] if extra else ["*"] if keyword_only else []
-    if extra and positional:
+    star = ["*_pb_extra"] if checked else ["*"] if keyword_only else []
+    if checked and positional:
         # By position only: a name that comes as a keyword too must be ours to report.
         star.insert(0, "/")
     texts[len(positional) : len(positional)] = star
-    return ", ".join(texts + (["**_pb_unknown"] if extra else []))
+    return ", ".join(texts + (["**_pb_unknown"] if checked else []))
 
 
 def _body(schema: FunctionSchema, arguments: list[Argument], passed: str) -> str:
@@ -242,25 +242,26 @@ def _body(schema: FunctionSchema, arguments: list[Argument], passed: str) -> str
 
 
 def _is_tensor(argument: Argument) -> bool:
-    return argument.type == BaseType(BaseTy.Tensor)
+    return argument.type == BaseType(BaseTy.Tensor) and not argument.takes_none
 
 
 def _collect_flags(argument: Argument) -> list[str]:
     """Lines that add the flags of an optional tensor or a list of tensors."""
     name = _python_name(argument)
     kind = argument.type
-    if kind == OptionalType(BaseType(BaseTy.Tensor)):
+    if argument.takes_none or kind == OptionalType(BaseType(BaseTy.Tensor)):
         return [f"if {name} is not None:", f"    _pb_flags |= {name}._flags"]
-    listed = kind if isinstance(kind, ListType) else None
-    guard = "_pb_tensor is not None" if listed and listed.elem.is_nullable() else "True"
     lines = [
-        f"if _pb_type({name}) is not _pb_list:",
+        # A list of its own: a kernel may write into it, and the caller's must not change.
+        f"if _pb_type({name}) is _pb_list:",
+        f"    {name} = {name}[:]",
+        "else:",
         f"    {name} = _pb_check({argument.name!r}, {name})",
-        f"for _pb_tensor in {name} or ():",
+        f"for _pb_tensor in {name}:",
     ]
-    if guard == "True":
+    if not kind.is_nullable():
         return [*lines, "    _pb_flags |= _pb_tensor._flags"]
-    return [*lines, f"    if {guard}:", "        _pb_flags |= _pb_tensor._flags"]
+    return [*lines, "    if _pb_tensor is not None:", "        _pb_flags |= _pb_tensor._flags"]
 
 
 def _check(argument: Argument) -> list[str]:

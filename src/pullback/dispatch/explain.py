@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.dispatch.calling import argument_flags, union
+from pullback.dispatch.flags import argument_flags, flag_collector
 from pullback.dispatch.keys import (
     COMPOSITE_KEYS,
     DispatchKey,
@@ -49,6 +49,7 @@ class Explanation:
         key: its highest key.
         entry: the computed table entry at that key: kernel, step and provenance.
         shadowed: kernels that cover the key but are not chosen.
+        refusal: why the kernel, a fallback, raises instead of going on; empty where it does not.
         then: the entries to which a fallback goes on, by key, until a kernel that does the work.
     """
 
@@ -61,6 +62,7 @@ class Explanation:
     key: DispatchKey
     entry: Entry
     shadowed: tuple[Kernel, ...]
+    refusal: str
     then: dict[DispatchKey, Entry]
 
     @property
@@ -77,7 +79,7 @@ class Explanation:
 
     def __str__(self) -> str:
         width = max([8, *map(len, self.arguments)])
-        kernel = "none: the call raises" if self.kernel is None else describe(self.kernel)
+        kernel = "none: the call raises" if self.kernel is None else _describe(self.kernel)
         lines = [self.operator]
         lines += [f"  {name:<{width}}  {_names(keys)}" for name, keys in self.arguments.items()]
         lines += [
@@ -89,10 +91,12 @@ class Explanation:
             f"  {'kernel':<{width}}  {kernel}",
             f"  {'because':<{width}}  step {self.entry.step}: {self.reason}",
         ]
+        if self.refusal:
+            lines.append(f"  {'then':<{width}}  the call raises: {self.refusal}")
         for key, entry in self.then.items():
-            below = "none: the call raises" if entry.kernel is None else describe(entry.kernel)
+            below = "none: the call raises" if entry.kernel is None else _describe(entry.kernel)
             lines.append(f"  {'then':<{width}}  {below}, for {key.name}")
-        lines += [f"  {'shadows':<{width}}  {describe(other)}" for other in self.shadowed]
+        lines += [f"  {'shadows':<{width}}  {_describe(other)}" for other in self.shadowed]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -102,7 +106,7 @@ def _names(keys: DispatchKeySet) -> str:
     return ", ".join(key.name for key in keys) or "nothing"
 
 
-def describe(kernel: Kernel) -> str:
+def _describe(kernel: Kernel) -> str:
     """A kernel's function, key and place of registration."""
     name = getattr(kernel.fn, "__qualname__", None) or repr(kernel.fn)
     place = f", registered at {kernel.place}" if kernel.place else ""
@@ -120,24 +124,26 @@ def explain_call(
 def _explain(
     entry: OperatorEntry, schema: FunctionSchema, args: list[Any], kwargs: dict[str, Any]
 ) -> Explanation:
-    names = [argument.name for argument in schema.arguments.flat_positional]
-    flags = argument_flags(schema, dict(zip(names, args, strict=True)) | kwargs)
+    flags = argument_flags(schema, args, kwargs)
     state = get_state()
-    call_flags = (union(flags) | state.include) & state.keep
-    dispatched = entry.without_fallthrough(call_flags)
+    united = (flag_collector(schema)(args, kwargs) | state.include) & state.keep
+    dispatched = entry.without_fallthrough(united)
     key = highest_key(dispatched)
     chosen = entry.entry(key)
+    refuses = chosen.kernel.refusal if chosen.kernel is not None else None
+    refusal = refuses(entry.operator, dispatched) if refuses is not None else ""
     return Explanation(
         operator=entry.name,
         arguments={name: DispatchKeySet.from_bits(bits) for name, bits in flags.items()},
         included=included_keys(),
         excluded=excluded_keys(),
-        masked=DispatchKeySet.from_bits(call_flags) - DispatchKeySet.from_bits(dispatched),
+        masked=DispatchKeySet.from_bits(united) - DispatchKeySet.from_bits(dispatched),
         keyset=DispatchKeySet.from_bits(dispatched),
         key=key,
         entry=chosen,
         shadowed=tuple(_shadowed(entry, key, chosen)),
-        then=_below(entry, dispatched, chosen),
+        refusal=refusal,
+        then={} if refusal else _below(entry, dispatched, chosen),
     )
 
 

@@ -5,12 +5,13 @@ Each call without `lib` makes a library that is kept for the life of the process
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar, overload
 
 from pullback.dispatch.keys import BACKENDS, DispatchKey, parse_key
 from pullback.dispatch.library import Library
-from pullback.errors import LibraryKindError
+from pullback.errors import DispatchKeyError, LibraryKindError
 
 __all__ = ["define", "impl"]
 
@@ -34,13 +35,14 @@ def define(qualname: str, schema: str, *, lib: Library | None = None) -> None:
     ...     lib.is_registered("twice", "CPU")
     False
     """
-    namespace, name = _split_qualname(qualname)
+    namespace = _namespace(qualname)
     if not isinstance(schema, str) or not schema.strip().startswith("("):
         raise LibraryKindError(
             f"define: expected schema to look like '(Tensor x, int n) -> Tensor', without a name, "
             f"but got {schema!r}"
         )
-    (lib or _kept_library(namespace)).define(name + schema.strip())
+    with _library(lib, namespace) as library:
+        library.define(qualname + schema.strip())
 
 
 @overload
@@ -78,34 +80,53 @@ def impl(
     ...     lib.is_registered("same", "CPU")
     True
     """
-    namespace, name = _split_qualname(qualname)
-    keys = [_device_key(device) for device in ([types] if isinstance(types, str) else types)]
+    namespace = _namespace(qualname)
+    keys = _keys(types)
 
     def register(fn: _F) -> _F:
-        library = lib or _kept_library(namespace)
-        for key in keys:
-            library.impl(name, fn, key)
+        with _library(lib, namespace) as library, ExitStack() as undo:
+            for key in keys:
+                undo.enter_context(library.impl(qualname, fn, key))
+            undo.pop_all()  # all of them are registered, or none
         return fn
 
     return register if func is None else register(func)
 
 
-def _split_qualname(qualname: str) -> tuple[str, str]:
+def _namespace(qualname: str) -> str:
     parts = qualname.split("::") if isinstance(qualname, str) else []
     if len(parts) != 2 or not all(parts):
         raise LibraryKindError(
             f"an operator is named by namespace and name, as in 'mylib::my_op', not {qualname!r}"
         )
-    return parts[0], parts[1]
+    return parts[0]
+
+
+def _keys(types: str | Sequence[str]) -> list[DispatchKey]:
+    names = [types] if isinstance(types, str | DispatchKey) else types
+    if not isinstance(names, list | tuple) or not names:
+        raise DispatchKeyError(
+            f"impl: expected types to be a device or key such as 'cpu' or 'Autograd', or a list of "
+            f"some, but got {types!r}"
+        )
+    return [_device_key(name) for name in names]
 
 
 def _device_key(device: str) -> DispatchKey:
     if device == "default":
         return DispatchKey.CompositeExplicitAutograd
-    return _DEVICES.get(device) or parse_key(device)
+    known = _DEVICES.get(device) if isinstance(device, str) else None
+    return known or parse_key(device)
 
 
-def _kept_library(namespace: str) -> Library:
+@contextmanager
+def _library(given: Library | None, namespace: str) -> Iterator[Library]:
+    """The library to register with: the given one, or a new one that is kept if all goes well."""
+    if given is not None:
+        if not isinstance(given, Library):
+            raise LibraryKindError(f"expected lib to be a Library, but got {given!r}")
+        yield given
+        return
     library = Library(namespace, "FRAGMENT")
+    yield library
     _kept_libraries.append(library)
-    return library

@@ -18,19 +18,37 @@ from __future__ import annotations
 
 import difflib
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from pullback.errors import DispatchKeyError
 
 __all__ = [
     "ALIAS_KEYS",
+    "ALL_BITS",
+    "AUTOGRAD_BITS",
     "BACKENDS",
+    "BACKEND_MASK",
+    "COMPOSITE_KEYS",
+    "DUAL",
     "FUNCTIONALITIES",
+    "FUNCTIONALITY_MASK",
+    "KEY_BITS",
+    "KEY_MASK",
+    "NO_KEY_BITS",
+    "OTHER_BACKENDS",
+    "PLAIN_VIEW",
+    "REQUIRES_GRAD",
     "RUNTIME_KEYS",
     "DispatchKey",
     "DispatchKeySet",
     "KeyLike",
+    "after_ADInplaceOrView",
+    "after_autograd",
+    "backends_of",
+    "functionality_places",
+    "highest_key",
+    "key_at",
     "parse_key",
     "runtime_keys_of",
 ]
@@ -122,7 +140,8 @@ BACKEND_MASK = (1 << _FIRST_FUNCTIONALITY_BIT) - (1 << _FIRST_BACKEND_BIT)
 _END = _FIRST_FUNCTIONALITY_BIT + len(FUNCTIONALITIES)
 FUNCTIONALITY_MASK = (1 << _END) - (1 << _FIRST_FUNCTIONALITY_BIT)
 KEY_MASK = BACKEND_MASK | FUNCTIONALITY_MASK
-ALL_BITS = KEY_MASK | REQUIRES_GRAD | PLAIN_VIEW | DUAL
+NO_KEY_BITS = REQUIRES_GRAD | PLAIN_VIEW | DUAL
+ALL_BITS = KEY_MASK | NO_KEY_BITS
 
 _NAME_BY_BIT = dict(enumerate(FUNCTIONALITIES, _FIRST_FUNCTIONALITY_BIT))
 _PREFIX_BY_BIT = dict(enumerate(FUNCTIONALITIES.values(), _FIRST_FUNCTIONALITY_BIT))
@@ -235,12 +254,18 @@ class DispatchKeySet(int):
         return highest_key(self)
 
     def __or__(self, other: int) -> DispatchKeySet:
+        if not isinstance(other, int):
+            return NotImplemented
         return DispatchKeySet.from_bits(int.__or__(self, other))
 
     def __and__(self, other: int) -> DispatchKeySet:
+        if not isinstance(other, int):
+            return NotImplemented
         return DispatchKeySet.from_bits(int.__and__(self, other))
 
     def __sub__(self, other: int) -> DispatchKeySet:
+        if not isinstance(other, int):
+            return NotImplemented
         # Backend bits survive: they belong to the functionalities that stay.
         return DispatchKeySet.from_bits(int.__and__(self, ~(int(other) & FUNCTIONALITY_MASK)))
 
@@ -254,6 +279,9 @@ class DispatchKeySet(int):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+    def __reduce__(self) -> tuple[Callable[[int], DispatchKeySet], tuple[int]]:
+        return DispatchKeySet.from_bits, (int(self),)
 
     def __repr__(self) -> str:
         return f"DispatchKeySet({', '.join(key.name for key in self)})"

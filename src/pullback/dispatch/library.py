@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from pullback.dispatch import registry
+from pullback.dispatch.caller import caller_location
 from pullback.dispatch.keys import DispatchKey, KeyLike, parse_key
 from pullback.dispatch.operator import OpOverload
 from pullback.dispatch.queries import get_operator
-from pullback.dispatch.registry import RegistrationHandle, caller_location
+from pullback.dispatch.registry import RegistrationHandle
 from pullback.dispatch.table import LOCK, Kernel, OperatorEntry
 from pullback.errors import (
     DestroyedLibraryError,
@@ -25,10 +26,11 @@ from pullback.errors import (
     KernelTypeError,
     LibraryKindError,
     RegistrationError,
+    SchemaError,
 )
-from pullback.schema import FunctionSchema, parse_schema
+from pullback.schema import FunctionSchema, parse_operator_name, parse_schema
 
-__all__ = ["Library", "fallthrough_kernel"]
+__all__ = ["Kind", "Library", "fallthrough_kernel"]
 
 Kind = Literal["DEF", "FRAGMENT", "IMPL"]
 
@@ -70,8 +72,16 @@ class Library:
             raise LibraryKindError(
                 f"Unsupported kind: {kind!r}. A library is of kind 'DEF', 'FRAGMENT' or 'IMPL'."
             )
-        if not isinstance(ns, str) or not ns.isidentifier():
-            raise LibraryKindError(f"a namespace is one identifier such as 'mylib', not {ns!r}")
+        if not isinstance(ns, str) or not ns.isascii() or not ns.isidentifier():
+            raise LibraryKindError(
+                f"a namespace is one identifier of ASCII letters, digits and underscores such as "
+                f"'mylib', not {ns!r}"
+            )
+        if ns.startswith("__"):
+            raise LibraryKindError(
+                f"{ns!r} begins with two underscores, like Python's own attributes, so that "
+                f"pullback.ops could not show it; choose another namespace"
+            )
         if kind != "IMPL" and ns in (*_RESERVED_NAMESPACES, _FALLBACK_NAMESPACE):
             raise LibraryKindError(
                 f"{ns!r} is a reserved namespace; define operators in a namespace of your own"
@@ -103,9 +113,12 @@ class Library:
         _check_argument_names(parsed)
         name = self._qualify(str(parsed.name))
         parsed = replace(parsed, name=replace(parsed.name, namespace=self.ns))
-        for kernel in _stacked_kernels(registry.find(name)):
-            _check_signature(kernel, parsed, name)
-        registry.define(parsed, name, location).belong_to(self._handles)
+        with LOCK:
+            self._check_alive()  # again: it may have ended meanwhile
+            registry.check_undefined(parsed, name)
+            for kernel in _stacked_kernels(registry.find(name)):
+                _check_signature(kernel, parsed, name)
+            registry.define(parsed, name, location).belong_to(self._handles)
         return name
 
     def impl(
@@ -144,6 +157,7 @@ class Library:
         name = self._qualify(_operator_name(op_name))
         kernel = _kernel(fn, self._key(dispatch_key), location, with_keyset=with_keyset)
         with LOCK:
+            self._check_alive()
             self._check_kernel(name, kernel, allow_override)
             return registry.implement(name, kernel).belong_to(self._handles)
 
@@ -177,7 +191,9 @@ class Library:
                 f"fallback: {key.name} is {what}; a fallback belongs to a runtime key"
             )
         kernel = _kernel(fn, key, location, with_keyset=with_keyset, with_operator=True)
-        return registry.register_fallback(kernel).belong_to(self._handles)
+        with LOCK:
+            self._check_alive()
+            return registry.register_fallback(kernel).belong_to(self._handles)
 
     def operator(self, name: str) -> OpOverload:
         """A defined operator of the library's namespace, by name and overload.
@@ -187,7 +203,7 @@ class Library:
         ...     lib.operator("f")
         <OpOverload(op='named.f', overload='default')>
         """
-        return get_operator(self._qualify(name))
+        return get_operator(self._qualify(name) if isinstance(name, str) else name)
 
     def is_registered(self, op_name: str | OpOverload, dispatch_key: KeyLike) -> bool:
         """Whether any library has a kernel for the operator at this very key."""
@@ -279,9 +295,15 @@ def _check_argument_names(schema: FunctionSchema) -> None:
 
 def _operator_name(op_name: str | OpOverload) -> str:
     if isinstance(op_name, OpOverload):
+        if not op_name.entry.is_defined:
+            raise op_name.entry.no_longer_defined()
         return op_name.name()
     if isinstance(op_name, str):
-        return op_name
+        try:
+            return str(parse_operator_name(op_name))
+        except SchemaError as error:
+            reason = str(error).partition(": ")[2]
+            raise RegistrationError(f"{op_name!r} is no name of an operator: {reason}") from None
     raise RegistrationError(
         f"impl should be passed either a name or an OpOverload object as the first argument, not "
         f"{type(op_name).__name__}"

@@ -30,15 +30,19 @@ from pullback.dispatch.keys import (
 from pullback.errors import DispatchError
 
 __all__ = [
+    "DEFAULT_STATE",
     "AutoDispatchBelowADInplaceOrView",
     "AutoDispatchBelowAutograd",
     "AutoGradMode",
     "ExcludeDispatchKeyGuard",
     "IncludeDispatchKeyGuard",
     "InferenceModeGuard",
+    "State",
     "excluded_keys",
+    "get_state",
     "included_keys",
     "is_grad_enabled",
+    "state_of",
 ]
 
 
@@ -80,7 +84,7 @@ class _Guard:
 
     def __init__(self, *, include: int = 0, uninclude: int = 0, drop: int = 0, keep: int = 0):
         self._request = (include, uninclude, drop, keep)
-        self._changed: tuple[int, int] | None = None
+        self._changed: tuple[int, int, int, int] | None = None
 
     def __enter__(self) -> Self:
         if self._changed is not None:
@@ -91,8 +95,13 @@ class _Guard:
         now = _state.get()
         include = (now.include | add) & ~remove
         keep = now.keep & ~drop | restore
-        # The bits that flip here are the bits that exit flips back, and no others.
-        self._changed = (now.include ^ include, now.keep ^ keep)
+        # What changes here is what exit changes back, and nothing else.
+        self._changed = (
+            include & ~now.include,
+            now.include & ~include,
+            keep & ~now.keep,
+            now.keep & ~keep,
+        )
         _state.set(state_of(include, keep))
         return self
 
@@ -102,11 +111,16 @@ class _Guard:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._changed is not None
-        include, keep = self._changed
+        if self._changed is None:
+            raise DispatchError(
+                f"{type(self).__name__} is not active: it ends a `with` block that never began; "
+                f"use it as `with {type(self).__name__}(...):`"
+            )
+        added, removed, restored, dropped = self._changed
         self._changed = None
         now = _state.get()
-        _state.set(state_of(now.include ^ include, now.keep ^ keep))
+        # Set and cleared, never flipped: a generator may be closed in another context.
+        _state.set(state_of(now.include & ~added | removed, now.keep & ~restored | dropped))
 
 
 def _bits(keys: tuple[KeyLike | DispatchKeySet, ...]) -> int:

@@ -16,12 +16,21 @@ from pullback.dispatch.calling import compile_calls
 from pullback.dispatch.dump import DispatchTable
 from pullback.dispatch.explain import Explanation, explain_call
 from pullback.dispatch.keys import KeyLike, parse_key
-from pullback.dispatch.table import LOCK, OperatorEntry
+from pullback.dispatch.table import ENTRIES, LOCK, OperatorEntry, no_longer_defined
 from pullback.errors import BindError, OperatorNotFoundError
 from pullback.schema import FunctionSchema
 from pullback.schema.bind import Binder
 
-__all__ = ["OpOverload", "OpOverloadPacket"]
+__all__ = ["OpOverload", "OpOverloadPacket", "operator_named"]
+
+
+def operator_named(name: str) -> OpOverload:
+    """The defined operator of a qualified name such as ``ns::op.overload``."""
+    entry = ENTRIES.get(name)
+    if entry is None or not entry.is_defined:
+        dangling = "" if entry is None else "; kernels are registered for it, but no schema"
+        raise OperatorNotFoundError(f"no operator {name!r} is defined{dangling}")
+    return entry.operator  # type: ignore[no-any-return]
 
 
 class OpOverload:
@@ -29,46 +38,55 @@ class OpOverload:
 
     Made by ``Library.define``; reached as ``pullback.ops.<namespace>.<name>.<overload>``.
 
-    Attributes:
-        call: the hot path: a function with exactly the schema's signature.
-        redispatch: ``redispatch(keyset, ...)`` dispatches with the key set as it is given: no
-            thread state, no argument's keys, no fallthrough mask.
     """
 
-    __slots__ = ("_binder", "_entry", "_packet", "call", "redispatch", "__weakref__")
-
-    call: Callable[..., Any]
-    redispatch: Callable[..., Any]
+    __slots__ = ("_binder", "_entry", "_packet", "__weakref__")
 
     def __init__(self, entry: OperatorEntry, packet: OpOverloadPacket):
         self._entry = entry
         self._packet = packet
+        self._binder: Binder | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the operator. This one runs once: a compiled operator's class has its own."""
         return self.compiled()(*args, **kwargs)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("call", "redispatch"):  # slots, empty until the operator is compiled
-            return getattr(self.compiled(), name)
-        if name == "_binder":  # made on first use: it needs the parsed schema
-            schema = self._entry.schema
-            if schema is None:
-                raise self._entry.no_longer_defined()
-            self._binder = Binder(schema)
-            return self._binder
-        raise AttributeError(f"{type(self).__name__} {self} has no attribute {name!r}")
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The hot path: a function with exactly the schema's signature."""
+        return self.compiled().call
+
+    @property
+    def redispatch(self) -> Callable[..., Any]:
+        """``redispatch(keyset, ...)`` dispatches with the key set as it is given: no thread state,
+        no argument's keys, no fallthrough mask."""
+        return self.compiled().redispatch
 
     def compiled(self) -> OpOverload:
         """This operator, with its call functions made."""
         with LOCK:
             if type(self) is OpOverload:
-                calls = compile_calls(self._entry, self._binder)
-                self.call = calls.call
-                self.redispatch = calls.redispatch
-                namespace = {"__slots__": (), "__call__": calls.checked, "__module__": __name__}
+                calls = compile_calls(self._entry, self._bound())
+                namespace = {
+                    "__slots__": (),
+                    "__call__": calls.checked,
+                    "__module__": __name__,
+                    "call": staticmethod(calls.call),
+                    "redispatch": staticmethod(calls.redispatch),
+                }
                 self.__class__ = type("OpOverload", (OpOverload,), namespace)
             return self
+
+    def _bound(self) -> Binder:
+        """What binds calls; made on first use, because it needs the parsed schema."""
+        if self._binder is None:
+            self._binder = Binder(self.schema)
+        return self._binder
+
+    def _alive(self) -> OperatorEntry:
+        if not self._entry.is_defined:
+            raise self._entry.no_longer_defined()
+        return self._entry
 
     @property
     def entry(self) -> OperatorEntry:
@@ -78,7 +96,10 @@ class OpOverload:
     @property
     def schema(self) -> FunctionSchema:
         """The operator's schema."""
-        return self._binder.schema
+        schema = self._entry.schema
+        if schema is None:
+            raise self._entry.no_longer_defined()
+        return schema
 
     @property
     def namespace(self) -> str:
@@ -102,24 +123,23 @@ class OpOverload:
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """The arguments of a call, checked, converted and with every default filled in."""
-        return self._binder.bind(args, kwargs)
+        self._alive()
+        return self._bound().bind(args, kwargs)
 
     def has_kernel_for_dispatch_key(self, key: KeyLike) -> bool:
         """Whether a kernel is registered to this very key; alias keys may be asked for."""
-        return parse_key(key) in self._entry.kernels
+        return parse_key(key) in self._alive().kernels
 
     def has_computed_kernel_for_dispatch_key(self, key: KeyLike) -> bool:
         """Whether the computed table has an entry at a runtime key, by whatever road."""
-        return self._entry.entry(parse_key(key)).kernel is not None
+        return self._alive().entry(parse_key(key)).kernel is not None
 
     def dispatch_table(self) -> DispatchTable:
         """The computed table; prints one line for each key that has a kernel."""
-        return DispatchTable(self._entry)
+        return DispatchTable(self._alive())
 
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """Which kernel a call with these arguments would run, and why. Calls nothing."""
-        if not self._entry.is_defined:
-            raise self._entry.no_longer_defined()
         values, keyword_values = self.bind(args, kwargs)
         return explain_call(self._entry, self.schema, values, keyword_values)
 
@@ -132,6 +152,10 @@ class OpOverload:
         base, _, overload = str(self).rpartition(".")
         return f"<OpOverload(op='{base}', overload='{overload}')>"
 
+    def __reduce__(self) -> tuple[Callable[..., OpOverload], tuple[str]]:
+        # By name: a copy is the operator itself, and a pickle is the operator of that name.
+        return operator_named, (self._alive().name,)
+
 
 class OpOverloadPacket:
     """All overloads of one name; a call goes to the first one that its arguments fit."""
@@ -142,13 +166,11 @@ class OpOverloadPacket:
         self._qualified_name = qualified_name
         self._overloads: dict[str, OpOverload] = {}
 
-    def add(self, operator: OpOverload) -> None:
-        """Takes an overload in, behind those that are here."""
+    def _add(self, operator: OpOverload) -> None:
         self._overloads[str(operator).rpartition(".")[2]] = operator
         self.__class__ = OpOverloadPacket
 
-    def discard(self, operator: OpOverload) -> None:
-        """Takes an overload out."""
+    def _discard(self, operator: OpOverload) -> None:
         del self._overloads[str(operator).rpartition(".")[2]]
         self.__class__ = OpOverloadPacket
 
@@ -159,28 +181,37 @@ class OpOverloadPacket:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the first overload that the arguments fit, in order of definition."""
         with LOCK:
-            operators = list(self._overloads.values())
+            operators = self._operators()
             if len(operators) == 1 and type(self) is OpOverloadPacket:
                 # A name with one overload is called like that overload: see the module's note.
                 call = type(operators[0].compiled()).__call__
                 namespace = {"__slots__": (), "__call__": call, "__module__": __name__}
                 self.__class__ = type("OpOverloadPacket", (OpOverloadPacket,), namespace)
-        if len(operators) == 1:
-            return operators[0](*args, **kwargs)
-        return self._call_first_match(operators, args, kwargs)
+        return self._first_match(args, kwargs)(*args, **kwargs)
 
-    def _call_first_match(
-        self, operators: list[OpOverload], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Which overload and kernel a call with these arguments would run, and why."""
+        return self._first_match(args, kwargs).explain(*args, **kwargs)
+
+    def _operators(self) -> list[OpOverload]:
+        operators = list(self._overloads.values())
+        if not operators:
+            raise no_longer_defined(self._qualified_name)
+        return operators
+
+    def _first_match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpOverload:
+        operators = self._operators()
+        if len(operators) == 1:
+            return operators[0]
         reasons = []
         for operator in operators:
             try:
-                values, keyword_values = operator.bind(args, kwargs)
+                operator.bind(args, kwargs)
             except BindError as error:
                 reasons.append(f"{operator}: {error}")
-                continue
-            return operator.call(*values, **keyword_values)
-        listed = "\n\n".join(reasons) or "it has no overloads any more"
+            else:
+                return operator
+        listed = "\n\n".join(reasons)
         raise BindError(
             f"{self._qualified_name}: the arguments failed to match any schema:\n\n{listed}"
         )
@@ -188,6 +219,7 @@ class OpOverloadPacket:
     def __getattr__(self, name: str) -> OpOverload:
         found = self._overloads.get(name)
         if found is None:
+            self._operators()
             near = difflib.get_close_matches(name, self._overloads, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise OperatorNotFoundError(
@@ -207,3 +239,6 @@ class OpOverloadPacket:
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self}')>"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[OpOverload, str]]:
+        return getattr, (self._operators()[0], "overloadpacket")

@@ -69,6 +69,11 @@ class PythonDispatcher:
 
     def register(self, dispatchKeys: Iterable[str]) -> None:  # noqa: N803 - PyTorch's name
         """Registers a kernel named ``fn_<key>`` to each key."""
+        if isinstance(dispatchKeys, str):
+            raise RegistrationError(
+                f"register: expected a list of keys such as ['CPU'], but got the str "
+                f"{dispatchKeys!r}"
+            )
         keys = list(dispatchKeys)
         if len(set(keys)) != len(keys):
             raise RegistrationError(f"Overridden is not allowed but found duplicates in {keys}.")

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.dispatch import registry
 from pullback.dispatch.explain import Explanation
 from pullback.dispatch.keys import KeyLike, parse_key
-from pullback.dispatch.operator import OpOverload, OpOverloadPacket
+from pullback.dispatch.operator import OpOverload, OpOverloadPacket, operator_named
 from pullback.dispatch.table import Kernel
 from pullback.errors import (
     DispatchKeyError,
@@ -35,11 +35,11 @@ def get_operator(op: str | OpOverload | OpOverloadPacket) -> OpOverload:
                 f"{op!r} has {len(names)} overloads ({', '.join(names)}); name one of them"
             )
         return getattr(op, names[0])  # type: ignore[no-any-return]
-    entry = registry.find(op)
-    if entry is None or not entry.is_defined:
-        dangling = "" if entry is None else "; kernels are registered for it, but no schema"
-        raise OperatorNotFoundError(f"no operator {op!r} is defined{dangling}")
-    return entry.operator  # type: ignore[no-any-return]
+    if not isinstance(op, str):
+        raise OperatorNotFoundError(
+            f"an operator is named by a str such as 'ns::op.overload', not {op!r}"
+        )
+    return operator_named(op)
 
 
 def get_kernel(op: str | OpOverload, dispatch_key: KeyLike) -> Kernel:
@@ -86,4 +86,5 @@ def explain(op: str | OpOverload | OpOverloadPacket, *args: Any, **kwargs: Any) 
     ...     explain("why::f", []).entry.provenance
     'default backend kernel'
     """
-    return get_operator(op).explain(*args, **kwargs)
+    known = op if isinstance(op, OpOverloadPacket) else get_operator(op)
+    return known.explain(*args, **kwargs)

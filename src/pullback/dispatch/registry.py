@@ -7,29 +7,39 @@ exactly that step. Libraries (``library.py``) are the public face; calls never c
 
 from __future__ import annotations
 
-import os
-import sys
+import linecache
 import warnings
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from pullback.dispatch.calling import source_name
 from pullback.dispatch.dump import missing_kernel
 from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.operator import OpOverload, OpOverloadPacket
-from pullback.dispatch.table import LOCK, Kernel, OperatorEntry
+from pullback.dispatch.table import ENTRIES, LOCK, Kernel, OperatorEntry
 from pullback.errors import RegistrationError
 from pullback.schema import FunctionSchema
 
-__all__ = ["RegistrationHandle"]
+__all__ = [
+    "RegistrationHandle",
+    "all_entries",
+    "check_undefined",
+    "claim_namespace",
+    "define",
+    "destroy_all",
+    "fallbacks",
+    "find",
+    "find_packet",
+    "implement",
+    "namespace_operators",
+    "register_fallback",
+]
 
-_entries: dict[str, OperatorEntry] = {}
 _packets: dict[str, OpOverloadPacket] = {}
 _fallbacks: dict[DispatchKey, Kernel] = {}
 _definers: dict[str, str] = {}  # namespace -> where its DEF library was made
 _override_warned = False
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class RegistrationHandle:
@@ -73,23 +83,15 @@ def destroy_all(handles: dict[RegistrationHandle, None]) -> None:
             handles.popitem()[0].destroy()
 
 
-def caller_location() -> str:
-    """``file:line`` of the innermost frame outside this package: where the user registered."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
 def find(name: str) -> OperatorEntry | None:
     """The entry of a qualified name such as ``ns::op.overload``, dangling ones included."""
-    return _entries.get(name)
+    return ENTRIES.get(name)
 
 
 def all_entries() -> list[OperatorEntry]:
     """Every entry, in the order in which their names first appeared."""
     with LOCK:
-        return list(_entries.values())
+        return list(ENTRIES.values())
 
 
 def fallbacks() -> dict[DispatchKey, Kernel]:
@@ -115,22 +117,27 @@ def _release_namespace(namespace: str) -> None:
     del _definers[namespace]
 
 
+def check_undefined(schema: FunctionSchema | str, name: str) -> None:
+    """Refuses a second definition of an operator."""
+    entry = ENTRIES.get(name)
+    if entry is not None and entry.is_defined:
+        raise RegistrationError(
+            f"Tried to register an operator ({schema}) with the same name and overload name "
+            f"multiple times: {name} is defined already, at {entry.location}. Destroy the "
+            f"library that defined it first, or choose another name or overload."
+        )
+
+
 def define(schema: FunctionSchema | str, name: str, location: str) -> RegistrationHandle:
     """Defines an operator; kernels that came before it become reachable."""
     with LOCK:
-        entry = _entries.get(name)
-        if entry is not None and entry.is_defined:
-            raise RegistrationError(
-                f"Tried to register an operator ({schema}) with the same name and overload name "
-                f"multiple times: {name} is defined already, at {entry.location}. Destroy the "
-                f"library that defined it first, or choose another name or overload."
-            )
-        entry = entry or _new_entry(name)
+        check_undefined(schema, name)
+        entry = ENTRIES.get(name) or _new_entry(name)
         entry.declaration = schema
         entry.location = location
         packet = _packet(name)
         entry.operator = OpOverload(entry, packet)
-        packet.add(entry.operator)
+        packet._add(entry.operator)
         entry.invalidate()
         return RegistrationHandle(lambda: _undefine(entry))
 
@@ -158,29 +165,30 @@ def _packet(name: str) -> OpOverloadPacket:
 
 
 def _new_entry(name: str) -> OperatorEntry:
-    entry = _entries[name] = OperatorEntry(name, _fallbacks, missing_kernel)
+    entry = ENTRIES[name] = OperatorEntry(name, _fallbacks, missing_kernel)
     return entry
 
 
 def _undefine(entry: OperatorEntry) -> None:
     """Ends a definition. The dead entry keeps no kernel, so old references to the operator raise;
     kernels of other libraries move to a fresh, dangling entry."""
-    del _entries[entry.name]
+    del ENTRIES[entry.name]
     packet = entry.operator.overloadpacket
-    packet.discard(entry.operator)
+    packet._discard(entry.operator)
     if not packet.overloads():
         del _packets[_packet_name(entry.name)]
     if entry.kernels:
         _new_entry(entry.name).kernels = entry.kernels
     entry.declaration = None
     entry.kernels = {}
+    linecache.cache.pop(source_name(entry.name), None)
     entry.invalidate()
 
 
 def implement(name: str, kernel: Kernel) -> RegistrationHandle:
     """Puts a kernel on top of the stack of its key; the operator may be defined later."""
     with LOCK:
-        entry = _entries.get(name)
+        entry = ENTRIES.get(name)
         below = entry.kernels.get(kernel.key) if entry is not None else None
         if below and kernel.key is not DispatchKey.Meta:
             _warn_override(name, kernel, below[-1])
@@ -189,10 +197,10 @@ def implement(name: str, kernel: Kernel) -> RegistrationHandle:
 
 
 def _discard(name: str, kernel: Kernel) -> None:
-    entry = _entries[name]
+    entry = ENTRIES[name]
     entry.discard(kernel)
     if not entry.kernels and not entry.is_defined:
-        del _entries[name]
+        del ENTRIES[name]
 
 
 def _warn_override(name: str, kernel: Kernel, below: Kernel) -> None:
@@ -231,5 +239,5 @@ def _remove_fallback(key: DispatchKey) -> None:
 
 
 def _invalidate_all() -> None:
-    for entry in list(_entries.values()):
+    for entry in list(ENTRIES.values()):
         entry.invalidate()

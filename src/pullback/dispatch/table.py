@@ -18,7 +18,9 @@ from functools import partial
 from threading import RLock
 from typing import Any, NamedTuple
 
+from pullback.dispatch.flags import flag_collector
 from pullback.dispatch.keys import (
+    NO_KEY_BITS,
     OTHER_BACKENDS,
     DispatchKey,
     DispatchKeySet,
@@ -37,7 +39,17 @@ from pullback.errors import (
 )
 from pullback.schema import FunctionSchema, parse_schema
 
-__all__ = ["Entry", "Kernel", "OperatorEntry", "candidates"]
+__all__ = [
+    "AMBIGUOUS",
+    "ENTRIES",
+    "LOCK",
+    "MISSING",
+    "Entry",
+    "Kernel",
+    "OperatorEntry",
+    "candidates",
+    "no_longer_defined",
+]
 
 # One lock for every change and every computation of a table, so that a table is always made from
 # one state of the registry. Calls read linked tables without it.
@@ -66,6 +78,8 @@ class Kernel:
     # keys with which such a kernel then goes on to the one below it.
     linker: Callable[[Any, int], Callable[..., Any]] | None = None
     goes_on_with: int = 0
+    # Why such a kernel will not go on for an operator and a call's flags; empty where it does.
+    refusal: Callable[[Any, int], str] | None = None
 
     def __str__(self) -> str:
         prefix = "fallthrough " if self.fallthrough else ""
@@ -151,6 +165,13 @@ def candidates(
     yield MISSING
 
 
+def no_longer_defined(name: str) -> OperatorNotFoundError:
+    """The error for a use of an operator whose definition has ended."""
+    return OperatorNotFoundError(
+        f"{name} is no longer defined: the library that defined it was destroyed"
+    )
+
+
 class OperatorEntry:
     """The registry's record of one operator name: definition, kernel stacks, tables.
 
@@ -228,10 +249,8 @@ class OperatorEntry:
             return found
 
     def no_longer_defined(self) -> OperatorNotFoundError:
-        """The error for a use of an operator whose definition has ended."""
-        return OperatorNotFoundError(
-            f"{self.name} is no longer defined: the library that defined it was destroyed"
-        )
+        """The error for a use of this operator after its definition has ended."""
+        return no_longer_defined(self.name)
 
     def fallback(self, key: DispatchKey) -> Kernel | None:
         """The global fallback at a key."""
@@ -247,12 +266,15 @@ class OperatorEntry:
         return kept
 
     def link_call(self, flags: int) -> Callable[..., Any]:
-        """Links and stores the callable for arguments with these flags, in this thread's state.
+        """The callable for arguments with these flags, in this thread's state; linked if need be.
 
         Computed and stored under the lock: a change cannot slip between the two and leave a link
         that was made from the registrations before it.
         """
         state = get_state()
+        found = self.calls.get(state, {}).get(flags)
+        if found is not None:
+            return found
         with LOCK:
             masked = self.without_fallthrough((flags | state.include) & state.keep)
             linked = self.calls.setdefault(state, {})[flags] = self._link(masked)
@@ -260,9 +282,36 @@ class OperatorEntry:
 
     def link_redispatch(self, keyset: int) -> Callable[..., Any]:
         """Links and stores the callable for a key set that is taken as it is."""
+        if not isinstance(keyset, int):
+            raise DispatchError(
+                f"{self.name}: redispatch expected a DispatchKeySet as its first argument, but got "
+                f"{keyset!r}; write DispatchKeySet('CPU'), or mask the key set that a kernel "
+                f"registered with with_keyset=True gets"
+            )
         with LOCK:
-            linked = self.redispatches[keyset] = self._link(keyset)
+            linked = self._link(keyset)
+            if backends_of(highest_key(keyset)):
+                linked = self._link_by_arguments(keyset, linked)
+            self.redispatches[keyset] = linked
             return linked
+
+    def _link_by_arguments(self, keyset: int, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """A redispatch to an autograd key: a key set cannot say what requires grad, so each call
+        asks its arguments, and takes the link for their answer."""
+        schema = self.schema
+        assert schema is not None, "only a defined operator is linked"
+        collect = flag_collector(schema)
+        links = {0: plain}
+
+        def linked(*args: Any, **kwargs: Any) -> Any:
+            bits = collect(args, kwargs) & get_state().keep & NO_KEY_BITS
+            kernel = links.get(bits)
+            if kernel is None:
+                with LOCK:
+                    kernel = links[bits] = self._link(int(keyset) | bits)
+            return kernel(*args, **kwargs)
+
+        return linked
 
     def _link(self, flags: int) -> Callable[..., Any]:
         if not self.is_defined:
@@ -278,3 +327,7 @@ class OperatorEntry:
                 f"whose highest key has one"
             )
         return kernel.link(self.operator, flags)
+
+
+# Every operator by qualified name, dangling ones included; only ``registry.py`` changes it.
+ENTRIES: dict[str, OperatorEntry] = {}

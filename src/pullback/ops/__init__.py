@@ -3,8 +3,6 @@
 This folder is also the place of the tables that the built-in operators are generated from.
 """
 
-from __future__ import annotations
-
 from pullback.ops._namespace import OpNamespace as _OpNamespace
 
 __all__: list[str] = []

@@ -25,6 +25,9 @@ class OpNamespace:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise OperatorNotFoundError(f"no operator {self.name}::{name} is defined.{hint}")
 
+    def __reduce__(self) -> tuple[type[OpNamespace], tuple[str]]:
+        return OpNamespace, (self.name,)
+
     def __dir__(self) -> list[str]:
         return registry.namespace_operators(self.name)
 

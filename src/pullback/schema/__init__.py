@@ -14,7 +14,7 @@ from pullback.schema.arguments import (
 from pullback.schema.bind import Binder, is_tensor
 from pullback.schema.model import FunctionSchema, SchemaKind
 from pullback.schema.names import BaseOperatorName, OperatorName
-from pullback.schema.parse import parse_schema
+from pullback.schema.parse import parse_operator_name, parse_schema
 from pullback.schema.types import BaseTy, BaseType, CustomClassType, ListType, OptionalType, Type
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "TensorOptionsArguments",
     "Type",
     "is_tensor",
+    "parse_operator_name",
     "parse_schema",
 ]

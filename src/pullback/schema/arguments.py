@@ -64,6 +64,11 @@ class Argument:
         """Whether the call writes to this argument."""
         return self.annotation is not None and self.annotation.is_write
 
+    @property
+    def takes_none(self) -> bool:
+        """Whether ``None`` is a value though the type is not optional: a Tensor's default."""
+        return self.default == "None" and self.type == BaseType(BaseTy.Tensor)
+
     def default_value(self) -> Literal:
         """The default as a Python value; names such as ``long`` or ``Mean`` come back as str."""
         assert self.default is not None, f"argument {self.name!r} has no default"

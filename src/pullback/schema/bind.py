@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from pullback.errors import BindError
 from pullback.schema.arguments import Argument
+from pullback.schema.literals import INT_LIKE, REDUCTIONS
 from pullback.schema.model import FunctionSchema
 from pullback.schema.types import BaseTy, BaseType, ListType, OptionalType, Type
 
@@ -24,12 +25,13 @@ __all__ = ["Binder", "MismatchError", "converter", "is_tensor"]
 
 
 def is_tensor(value: object) -> bool:
-    """Whether ``value`` is a tensor; the mark is an attribute ``_flags`` of its class.
+    """Whether ``value`` is a tensor; the mark is an attribute ``_flags``, and no class is one.
 
-    >>> is_tensor(1.0), is_tensor(type("FakeTensor", (), {"_flags": 0})())
-    (False, True)
+    >>> FakeTensor = type("FakeTensor", (), {"_flags": 0})
+    >>> is_tensor(1.0), is_tensor(FakeTensor()), is_tensor(FakeTensor)
+    (False, True, False)
     """
-    return hasattr(type(value), "_flags")
+    return hasattr(value, "_flags") and not isinstance(value, type)
 
 
 class Binder:
@@ -165,9 +167,13 @@ class MismatchError(Exception):
 
 def _slot(argument: Argument) -> _Slot:
     convert = converter(argument.type)
+    if argument.takes_none:
+        convert = converter(OptionalType(argument.type))
     default: Any = None if argument.default is None else argument.default_value()
-    # A text is either a value of type str or the name of a constant, which stays as it is.
-    if default is not None and not isinstance(default, str):
+    if isinstance(default, str) and any(map(argument.type.is_base_ty_like, INT_LIKE)):
+        default = REDUCTIONS[default]
+    if argument.default is not None:
+        # Always through the converter, so that a default is a value that a call may give.
         default = convert(default)
     return _Slot(argument.name, argument.type, convert, argument.default is None, default)
 
@@ -230,12 +236,19 @@ def _tensor(value: Any) -> Any:
 _REFUSALS = (ArithmeticError, RuntimeError, TypeError, ValueError)
 
 
+def _item(value: Any) -> Any:
+    """The Python number in a NumPy scalar; NumPy's own bool passes for no number elsewhere."""
+    if hasattr(value, "item") and hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+        return value if is_tensor(value) else value.item()
+    return value
+
+
 def _int(value: Any) -> int:
     if type(value) is int:
         return value
     # PyTorch also cuts off fractions of some number types, which only hides mistakes.
     try:
-        return int(operator.index(value))
+        return int(operator.index(_item(value)))
     except _REFUSALS:
         raise MismatchError from None
 
@@ -243,12 +256,21 @@ def _int(value: Any) -> int:
 def _float(value: Any) -> float:
     if type(value) is float:
         return value
+    if type(value) is int:
+        return _float_of_int(value)
     imaginary = isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real)
     if imaginary or not _has_method(value, "__float__", "__index__"):
         raise MismatchError
     try:
         return float(value)
     except _REFUSALS:
+        raise MismatchError from None
+
+
+def _float_of_int(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
         raise MismatchError from None
 
 
@@ -286,6 +308,9 @@ def _str(value: Any) -> str:
 def _scalar(value: Any) -> Any:
     if isinstance(value, numbers.Number):
         return value
+    number = _item(value)
+    if isinstance(number, numbers.Number):
+        return number
     raise MismatchError
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from pullback.schema.types import BaseTy, BaseType, ListType, OptionalType, Type
 
-__all__ = ["Literal", "fits", "literal_value"]
+__all__ = ["INT_LIKE", "REDUCTIONS", "Atom", "Literal", "fits", "literal_value"]
 
 Atom = None | bool | int | float | str
 Literal = Atom | list[Atom]
 
 _KEYWORDS: dict[str, Atom] = {"None": None, "True": True, "False": False}
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+# The names that an int may have as a default: PyTorch's ways to reduce a loss, by their numbers.
+REDUCTIONS = {"Mean": 1, "Sum": 2}
+INT_LIKE = (BaseTy.int, BaseTy.SymInt, BaseTy.DeviceIndex, BaseTy.DimVector)
 _TEXTUAL = (BaseTy.str, BaseTy.Device, BaseTy.device)
 
 
@@ -40,14 +43,16 @@ def _atom(text: str) -> Atom:
 
 
 def fits(type_: Type, text: str) -> bool:
-    """Whether the default ``text`` can be a value of ``type_``; ``None`` fits everywhere.
+    """Whether the default ``text`` can be a value of ``type_``.
+
+    ``None`` fits optional types, and ``Tensor`` itself, where it stands for no tensor.
 
     >>> int_type = BaseType(BaseTy.int)
-    >>> fits(int_type, "3"), fits(int_type, "Mean"), fits(int_type, "0.5")
-    (True, True, False)
+    >>> fits(int_type, "3"), fits(int_type, "Mean"), fits(int_type, "0.5"), fits(int_type, "None")
+    (True, True, False, False)
     """
     if text == "None":
-        return True
+        return isinstance(type_, OptionalType) or type_ == BaseType(BaseTy.Tensor)
     while isinstance(type_, OptionalType):
         type_ = type_.elem
     if isinstance(type_, ListType):
@@ -76,8 +81,10 @@ def _fits_base(base: BaseTy, text: str) -> bool:
         return isinstance(value, int | float)
     if quoted or isinstance(value, bool):
         return False
-    # What is left are ints and enumerations, which may be written as a number or by name.
-    return isinstance(value, int) or (isinstance(value, str) and base is not BaseTy.DeviceIndex)
+    if base in INT_LIKE:
+        return isinstance(value, int) or (value in REDUCTIONS and base is not BaseTy.DeviceIndex)
+    # What is left are enumerations, which may be written as a number or by name.
+    return isinstance(value, int | str)
 
 
 def _items(body: str) -> list[str]:

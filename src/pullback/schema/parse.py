@@ -29,7 +29,7 @@ from pullback.schema.types import (
 )
 from pullback.schema.validate import Place, faults
 
-__all__ = ["parse_schema"]
+__all__ = ["parse_operator_name", "parse_schema"]
 
 # Real schemas nest two suffixes; without a bound, printing a type could exhaust the stack.
 _DEEPEST_TYPE = 8
@@ -67,11 +67,23 @@ def parse_schema(text: str, *, dialect: Literal["strict", "loose"] = "strict") -
     if dialect not in ("strict", "loose"):
         raise SchemaError(f"Unknown schema dialect {dialect!r}; choose 'strict' or 'loose'.")
     schema = _Parser(text, strict=dialect == "strict").schema()
-    if dialect == "strict":
-        assert str(schema) == text, "the strict grammar leaves no choice of spelling"
-    else:
-        assert _Parser(str(schema), strict=False).schema() == schema, "printing lost something"
+    printed = str(schema)
+    if printed != text and (
+        dialect == "strict" or _Parser(printed, strict=False).schema() != schema
+    ):
+        raise SchemaError(
+            f"Invalid function schema: it prints back as {printed!r}, which is not the same."
+        )
     return schema
+
+
+def parse_operator_name(text: str) -> OperatorName:
+    """Read the name of an operator as a loose schema begins with it.
+
+    >>> parse_operator_name("ns::add_.Tensor").overload_name
+    'Tensor'
+    """
+    return _Parser(text, strict=False).operator_name()
 
 
 class _Parser:
@@ -97,6 +109,11 @@ class _Parser:
                 position, message = min(broken)
                 self._lexer.fail(message, position)
         return schema
+
+    def operator_name(self) -> OperatorName:
+        name = self._operator_name()
+        self._lexer.take("end", "the end of the name")
+        return name
 
     def _operator_name(self) -> OperatorName:
         lexer = self._lexer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from pullback.dispatch import (
     AutoGradMode,
     DispatchKeySet,
+    IncludeDispatchKeyGuard,
     after_ADInplaceOrView,
     autograd_fallback_mode,
     set_autograd_fallback_mode,
@@ -118,3 +121,45 @@ def test_d42_adinplaceorview_sits_just_below_autograd_and_falls_through(f, lib, 
     assert seen == [DispatchKeySet("CPU", "ADInplaceOrView")]
     assert f(value("inference"))
     assert len(seen) == 2
+
+
+def test_d24_a_redispatch_from_above_autograd_knows_what_requires_grad(f, lib, value):
+    def trace(keys, x):
+        return f.redispatch(keys.remove("Tracer"), x)
+
+    lib.impl("f", trace, "Tracer", with_keyset=True)
+    plain, learning = value("cpu"), value("cpu", requires_grad=True)
+    with IncludeDispatchKeyGuard("Tracer"), set_autograd_fallback_mode("error"):
+        assert f(plain) is plain
+        with pytest.raises(AutogradNotRegisteredError):
+            f(learning)
+        with AutoGradMode(False):
+            assert f(learning) is learning
+        assert f(plain) is plain
+
+
+def test_d40_the_warning_stands_at_the_line_of_the_call(f, lib, value):
+    lib.define("outer(Tensor x) -> Tensor")
+    lib.impl("outer", lambda x: f(x), "CompositeImplicitAutograd")
+    x = value("cpu", requires_grad=True)
+    lines = []
+    for call in (
+        lambda: f(x),
+        lambda: f.overloadpacket(x=x),
+        lambda: lib.operator("outer")(x),
+    ):
+        with pytest.warns(UserWarning, match="cut from the graph") as told:
+            call()
+        assert [warning.filename for warning in told] == [__file__]
+        lines.append(told[0].lineno)
+    assert lines[1] == lines[0] + 1
+    assert lines[2] < lines[0]  # the line inside the composite
+
+
+def test_d40_warn_tells_a_line_once_where_the_filters_say_so(f, value):
+    x = value("cpu", requires_grad=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            f(x)
+    assert len(told) == 1

@@ -6,11 +6,13 @@ import pytest
 
 from pullback.dispatch import (
     AutoDispatchBelowAutograd,
+    DispatchKey,
     DispatchKeySet,
     Library,
     after_autograd,
     fallthrough_kernel,
 )
+from pullback.dispatch.table import OperatorEntry
 from pullback.errors import (
     BindError,
     DispatchError,
@@ -311,3 +313,59 @@ def test_d35_an_argument_given_twice(f, lib, value):
         with pytest.raises(BindError, match="both as positional and keyword argument"):
             wrong()
     assert lib.calls == []
+
+
+def test_d35_an_argument_given_twice_is_refused_even_if_it_is_the_default(f, lib, value):
+    x = value("cpu")
+    for wrong in (lambda: f(x, 3, n=2), lambda: f.overloadpacket(x, 3, n=3)):
+        with pytest.raises(BindError, match="'n' specified both as positional and keyword"):
+            wrong()
+    assert lib.calls == []
+
+
+def test_d35_keywords_find_the_linked_kernel_without_linking_again(f, lib, value, monkeypatch):
+    x = value("cpu")
+    f(x)
+
+    def link(*_):
+        raise AssertionError("linked again")
+
+    monkeypatch.setattr(OperatorEntry, "_link", link)
+    f(x, n=5)
+    f(alpha=0.5, n=6, x=x)
+    assert lib.calls[1:] == [(5, 1.0), (6, 0.5)]
+
+
+def test_d35_a_default_of_none_makes_no_tensor(lib, value):
+    lib.define("g(Tensor x, Tensor y=None, int reduction=Mean) -> str")
+    lib.impl("g", lambda x, y, reduction: f"{y} {reduction}", "CPU")  # noqa: ARG005
+    g, x = lib.operator("g"), value("cpu")
+    assert g(x) == g(x, None) == g(x, y=None) == g.call(x) == "None 1"
+    assert g(x, reduction=2) == "None 2"
+    assert g(x, x).endswith(" 1")
+
+
+def test_d36_a_packet_passes_keyword_only_arguments_named_like_python_words(lib, value):
+    lib.define("f.a(Tensor x, *, int class) -> int")
+    lib.define("f.b(Tensor x, *, str class='b') -> str")
+    for overload in ("a", "b"):
+        lib.impl(f"f.{overload}", lambda x, **kw: kw["class"], "CPU")  # noqa: ARG005
+    packet, x = lib.operator("f.a").overloadpacket, value("cpu")
+    assert [packet(x), packet(x, **{"class": 1}), packet(x, **{"class": "c"})] == ["b", 1, "c"]
+
+
+@pytest.mark.parametrize("kind", ["Tensor[]", "Tensor?[]", "int[]"])
+def test_d37_kernels_get_a_list_of_their_own(lib, value, kind):
+    lib.define(f"f(Tensor x, {kind} xs) -> int")
+    lib.impl("f", lambda x, xs: xs.clear() or 0, "CPU")  # noqa: ARG005
+    f, x = lib.operator("f"), value("cpu")
+    given = [1, 2] if kind == "int[]" else [x, x]
+    for call in (f, f.call, f, f.call):
+        call(x, given)
+        assert len(given) == 2
+
+
+@pytest.mark.parametrize("keys", ["CPU", DispatchKey.CPU, None])
+def test_d24_a_redispatch_takes_a_key_set(f, value, keys):
+    with pytest.raises(DispatchError, match="redispatch expected a DispatchKeySet"):
+        f.redispatch(keys, value("cpu"))

@@ -10,6 +10,7 @@ from pullback.dispatch import (
     ExcludeDispatchKeyGuard,
     explain,
     get_operator,
+    set_autograd_fallback_mode,
 )
 from pullback.errors import BindError, OperatorNotFoundError
 
@@ -95,3 +96,25 @@ def test_explain_takes_packets_with_one_overload(f, lib, value):
     lib.define("f.two(Tensor x) -> Tensor")
     with pytest.raises(OperatorNotFoundError, match="has 2 overloads"):
         get_operator(f.overloadpacket)
+
+
+def test_explain_takes_the_overload_that_a_call_would_take(f, lib, value):
+    lib.define("f.two(Tensor x) -> Tensor")
+    packet, x = f.overloadpacket, value("cpu")
+    for ask in (packet.explain, lambda *args: explain(packet, *args)):
+        assert ask(x, []).operator == f.name()
+        assert ask(x).operator == f"{f.name()}.two"
+        with pytest.raises(BindError, match="failed to match any schema"):
+            ask(1)
+
+
+def test_explain_tells_what_the_mode_error_refuses(f, lib, value):
+    lib.impl("f", cpu_kernel, "CPU")
+    x = value("cpu", requires_grad=True)
+    assert "the call raises" not in str(f.explain(x, []))
+    with set_autograd_fallback_mode("error"):
+        told = f.explain(x, [])
+        assert "then      the call raises: " in str(told)
+        assert "the fallback mode is 'error'" in told.refusal
+        assert told.then == {}
+        assert f.explain(value("cpu"), []).refusal == ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import inspect
+import linecache
 
 import pytest
 
@@ -16,9 +18,9 @@ from pullback.dispatch import (
 )
 from pullback.dispatch.dump import dump_registrations
 from pullback.errors import (
-    BindError,
     DestroyedLibraryError,
     LibraryKindError,
+    OperatorNotFoundError,
     RegistrationError,
 )
 
@@ -124,7 +126,7 @@ def test_d33_everything_goes_with_its_library(value):
     assert snapshot() == before
     with pytest.raises(AttributeError, match="no operator mortal::f is defined"):
         pullback.ops.mortal.f  # noqa: B018 - the access is what is tested
-    with pytest.raises(BindError, match="it has no overloads any more"):
+    with pytest.raises(OperatorNotFoundError, match="mortal::f is no longer defined"):
         f(value("cpu"))
     for use in (
         lambda: lib.define("g(Tensor x) -> Tensor"),
@@ -183,3 +185,51 @@ def test_d33_functional_define_wants_name_and_nameless_schema(arguments, message
     with pytest.raises(ValueError, match=message):
         dispatch.define(*arguments)
     assert snapshot() == before
+
+
+@pytest.mark.parametrize("namespace", ["é", "3a", "a b", "__mine", "__test__", None])
+def test_d31_namespaces_are_ascii_identifiers_that_python_does_not_use(namespace):
+    with pytest.raises(LibraryKindError, match="namespace"):
+        Library(namespace, "FRAGMENT")
+
+
+def test_every_namespace_is_reached_by_its_name():
+    with Library("annotations", "DEF") as lib:
+        lib.define("add(Tensor x) -> Tensor")
+        lib.define("o.add(Tensor x) -> Tensor")
+        lib.define("o.discard(Tensor x) -> Tensor")
+        assert pullback.ops.annotations.add.default is lib.operator("add")
+        assert pullback.ops.annotations.o.add is lib.operator("o.add")
+        assert pullback.ops.annotations.o.discard is lib.operator("o.discard")
+
+
+def test_d33_an_operator_whose_definition_ended_answers_nothing():
+    with Library("ended", "DEF") as lib:
+        lib.define("f(Tensor x) -> Tensor")
+        lib.impl("f", lambda x: x, "CPU")
+        f = lib.operator("f")
+        f.compiled()
+        source = "<operator ended::f>"
+        assert source in linecache.cache
+    assert source not in linecache.cache
+    packet = f.overloadpacket
+    with Library("ended", "DEF") as again:
+        again.define("f(Tensor x) -> Tensor")
+        for ask in (
+            lambda: f.schema,
+            lambda: f.has_kernel_for_dispatch_key("CPU"),
+            lambda: f.has_computed_kernel_for_dispatch_key("CPU"),
+            f.dispatch_table,
+            lambda: dispatch.get_kernel(f, "CPU"),
+            lambda: f.explain(None),
+            lambda: f.bind((), {}),
+            lambda: copy.copy(f),
+            lambda: packet(1),
+            lambda: packet.explain(1),
+            lambda: packet.default,
+            lambda: again.impl(f, lambda x: x, "CPU"),
+        ):
+            with pytest.raises(OperatorNotFoundError, match="ended::f is no longer defined"):
+                ask()
+        assert not again.is_registered("f", "CPU")
+    assert str(f) == "ended.f.default"

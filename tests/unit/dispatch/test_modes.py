@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextvars import copy_context
 
 import pytest
 
@@ -145,3 +146,25 @@ def test_guards_refuse_alias_and_unknown_keys():
     with pytest.raises(DispatchKeyError, match="could not parse dispatch key 'Trace'"):
         IncludeDispatchKeyGuard("Trace")
     assert get_state() == DEFAULT_STATE
+
+
+def test_d13_a_guard_that_ends_in_another_context_changes_only_its_own_bits():
+    def generator():
+        with ExcludeDispatchKeyGuard("Tracer"), AutoGradMode(False):
+            yield
+
+    suspended = generator()
+    copy_context().run(next, suspended)
+    assert get_state() is DEFAULT_STATE
+    suspended.close()  # in this context, where the guards never began
+    assert get_state() is DEFAULT_STATE
+
+
+def test_d13_a_guard_cannot_end_before_it_begins():
+    guard = ExcludeDispatchKeyGuard("Tracer")
+    for _ in range(2):
+        with pytest.raises(DispatchError, match="ExcludeDispatchKeyGuard is not active"):
+            guard.__exit__(None, None, None)
+        with guard:
+            pass
+    assert get_state() is DEFAULT_STATE

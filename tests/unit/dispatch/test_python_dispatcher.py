@@ -229,3 +229,9 @@ def test_d48_the_table_leaves_out_keys_that_are_not_demonstrated(dispatcher):
     shown = [line.split()[0] for line in lines]
     assert sorted(shown) == sorted(PythonDispatcher.runtime_keys)
     assert "Meta: " in dispatcher.rawDispatchTable()
+
+
+def test_d45_a_text_is_no_list_of_keys():
+    dispatcher = PythonDispatcher()
+    with pytest.raises(RegistrationError, match="expected a list of keys"):
+        dispatcher.register("CPU")

@@ -177,6 +177,30 @@ def test_d29_one_definition_a_name_and_overload(lib, f):
     assert f.overloadpacket.overloads() == ["default", "more"]
 
 
+@pytest.mark.usefixtures("f")
+def test_d29_a_second_definition_is_reported_before_the_kernels_are_looked_at(lib):
+    lib.impl("f", lambda x: x, "CPU")
+    with pytest.raises(RegistrationError, match=r"Tried to register an operator .* multiple times"):
+        lib.define("f(Tensor x, int n) -> str")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("f.default", "'default' is reserved, not a legal overload name"),
+        ("f.a.b", "cannot contain a dot"),
+        ("not a name!(", "expected the end of the name but found 'a'"),
+        ("", "expected an operator name but found the end"),
+        ("f.", "expected an overload name"),
+    ],
+)
+def test_d30_kernels_are_registered_to_legal_names_only(lib, name, message):
+    before = snapshot()
+    with pytest.raises(RegistrationError, match=re.escape(message)):
+        lib.impl(name, kernel_named("x"), "CPU")
+    assert snapshot() == before
+
+
 def test_d30_kernels_may_come_before_the_definition(lib, value):
     lib.impl("late", kernel_named("cpu"), "CPU")
     assert find_dangling_impls() == [f"{lib.ns}::late"]

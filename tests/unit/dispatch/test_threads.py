@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,11 +19,12 @@ from pullback.dispatch import (
     Kernel,
     Library,
     fallthrough_kernel,
+    find_dangling_impls,
     is_grad_enabled,
     registry,
 )
 from pullback.dispatch.modes import DEFAULT_STATE, get_state
-from pullback.errors import KernelNotFoundError
+from pullback.errors import DestroyedLibraryError, KernelNotFoundError
 
 THREADS = 6
 ROUNDS = 150
@@ -336,3 +338,37 @@ def test_d11_guards_hold_in_their_own_thread_only(lib, value):
 
     run_together(*(task(guard, expected) for guard, expected in settings))
     assert get_state() is DEFAULT_STATE
+
+
+def test_d33_a_library_that_ends_during_a_registration_leaves_nothing_behind() -> None:
+    looking, ended = threading.Event(), threading.Event()
+
+    class Slow:
+        """A kernel whose parameters take a while to find out."""
+
+        def __call__(self, x: object) -> object:
+            return x
+
+        @property
+        def __signature__(self) -> inspect.Signature:
+            looking.set()
+            ended.wait(0.1)
+            return inspect.signature(lambda x: x)
+
+    library = Library("race", "DEF")
+    with Library("race", "IMPL") as other:
+        # Came first, so that the definition looks at its parameters.
+        other.impl("f", Slow(), "CPU")
+
+        def define() -> None:
+            library.define("f(Tensor x) -> Tensor")
+
+        def end() -> None:
+            looking.wait(10)
+            library._destroy()
+            ended.set()
+
+        run_together(define, end)
+        assert find_dangling_impls() == ["race::f"]
+        with pytest.raises(DestroyedLibraryError):
+            define()

@@ -86,9 +86,22 @@ def test_default_lists_are_fresh_for_every_call() -> None:
     assert binder.bind((), {}) == ([[0, 1]], {})
 
 
-def test_named_constants_stay_text() -> None:
-    binder = Binder(parse_schema("f(int reduction=Mean, ScalarType? d=long, str s='a') -> ()"))
-    assert binder.bind((), {}) == (["Mean", "long", "a"], {})
+def test_names_of_enumerations_stay_text() -> None:
+    binder = Binder(parse_schema("f(ScalarType? d=long, str s='a') -> ()"))
+    assert binder.bind((), {}) == (["long", "a"], {})
+
+
+def test_names_of_reductions_are_numbers() -> None:
+    binder = Binder(parse_schema("f(int r=Mean, SymInt? s=Sum, int[2] t=Mean) -> ()"))
+    assert binder.bind((), {}) == ([1, 2, [1, 1]], {})
+
+
+def test_none_may_be_given_where_it_is_the_default_of_a_tensor() -> None:
+    binder = Binder(parse_schema("f(Tensor x, Tensor y=None) -> ()"))
+    assert binder.bind((T,), {}) == binder.bind((T, None), {}) == ([T, None], {})
+    assert binder.bind((T, T), {}) == ([T, T], {})
+    with pytest.raises(BindError, match="for argument 'x' but instead found type 'NoneType'"):
+        binder.bind((None,), {})
 
 
 def test_defaults_are_converted_like_arguments() -> None:
@@ -166,11 +179,13 @@ def test_check_refuses_an_unknown_name(binder: Binder) -> None:
 # What each type accepts
 
 
-def test_is_tensor_looks_at_the_class() -> None:
-    pretender = type("Plain", (), {})()
-    pretender._flags = 0
+def test_is_tensor_looks_at_the_object_and_refuses_classes() -> None:
+    by_instance = type("Plain", (), {})()
+    assert not is_tensor(by_instance)
+    by_instance._flags = 0
     assert is_tensor(T)
-    assert not is_tensor(pretender)
+    assert is_tensor(by_instance)
+    assert not is_tensor(type(T))
 
 
 @pytest.mark.parametrize(
@@ -181,6 +196,9 @@ def test_is_tensor_looks_at_the_class() -> None:
         ("int", Five(), 5),
         ("int", Level.HIGH, 2),
         ("int", np.int64(3), 3),
+        ("int", np.bool_(True), 1),
+        ("bool", np.bool_(True), True),
+        ("Scalar", np.bool_(True), True),
         ("SymInt", np.int8(3), 3),
         ("DeviceIndex", 1, 1),
         ("float", 3, 3.0),

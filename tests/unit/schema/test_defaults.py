@@ -14,6 +14,7 @@ Refuses = Callable[..., None]
     [
         ("int", "-1", -1),
         ("int?", "None", None),
+        ("Tensor", "None", None),
         ("int", "Mean", "Mean"),
         ("bool", "True", True),
         ("float", "1e-05", 1e-05),
@@ -42,6 +43,11 @@ def test_default_values(type_: str, text: str, value: object) -> None:
     ("type_", "text"),
     [
         ("int", "0.5"),
+        ("int", "None"),
+        ("int", "mean"),
+        ("SymInt[2]", "Max"),
+        ("int[]", "None"),
+        ("Generator", "None"),
         ("int", "'a'"),
         ("int", "True"),
         ("int", "[1]"),

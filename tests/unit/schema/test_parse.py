@@ -271,3 +271,12 @@ def test_both_dialects_give_equal_objects() -> None:
     text = "f.x(Tensor(a!) self, int[2] n=[1,2], *, str s='a') -> Tensor(a!)"
     strict: FunctionSchema = parse_schema(text)
     assert parse_schema(text.replace(" ->", "->"), dialect="loose") == strict
+
+
+@pytest.mark.parametrize("dialect", ["strict", "loose"])
+def test_a_schema_that_prints_back_as_another_is_refused(
+    monkeypatch: pytest.MonkeyPatch, dialect: Dialect
+) -> None:
+    monkeypatch.setattr(FunctionSchema, "__str__", lambda _: "g() -> ()")
+    with pytest.raises(SchemaError, match="prints back as"):
+        parse_schema("f() -> ()", dialect=dialect)
