@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 BENCHMARKS := $(wildcard benchmarks/bench_*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types bench clean same-python
+.PHONY: help demo test lint format types generate drift bench clean same-python
 .DELETE_ON_ERROR:
 
 help:  ## list the commands
@@ -32,6 +32,12 @@ format: $(VENV)/.stamp-dev  ## let ruff fix what it can
 
 types: $(VENV)/.stamp-dev  ## check the package with mypy --strict
 	$(BIN)/mypy --strict
+
+generate: $(VENV)/.stamp-dev  ## write the source of the operators from their tables
+	$(BIN)/python scripts/generate.py
+
+drift: $(VENV)/.stamp-dev  ## check that the generated source is what the tables say
+	$(BIN)/python scripts/generate.py --check
 
 bench: $(VENV)/.stamp-bench  ## run every script benchmarks/bench_*.py
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done

@@ -4,24 +4,68 @@ This module is a contents page. It defines nothing but the version; everything e
 is imported from the layer that defines it, and listed in ``__all__``.
 
 >>> import pullback as pb
->>> pb.__version__
-'0.1.0'
+>>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad.tolist()
+[2.0, 4.0]
 """
 
 from __future__ import annotations
 
-from pullback import dispatch, errors, library, ops, schema
+import pullback._generated.methods
+import pullback._generated.register
+import pullback.autograd.formulas
+import pullback.indexing
+import pullback.operators
+import pullback.shape_methods
+from pullback import array_functions as _array_functions
+from pullback import autograd, dispatch, errors, fft, library, linalg, ops, schema
+from pullback import creation as _creation
+from pullback import ranges as _ranges
+from pullback._generated import public as _public
+from pullback._generated.public import *
+from pullback.array_functions import *
+from pullback.autograd import (
+    enable_grad,
+    inference_mode,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+from pullback.composites.einsum import einsum
+from pullback.creation import *
 from pullback.dispatch import DispatchKey, DispatchKeySet
+from pullback.padding import pad
+from pullback.ranges import *
+from pullback.tensor import Tensor
 
 __all__ = [
     "DispatchKey",
     "DispatchKeySet",
+    "Tensor",
     "__version__",
+    "autograd",
     "dispatch",
+    "einsum",
+    "enable_grad",
     "errors",
+    "fft",
+    "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
     "library",
+    "linalg",
+    "no_grad",
     "ops",
+    "pad",
     "schema",
+    "set_grad_enabled",
 ]
+__all__ += _public.__all__ + _creation.__all__ + _array_functions.__all__ + _ranges.__all__
 
 __version__ = "0.1.0"

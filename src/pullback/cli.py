@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pullback.codegen import cli as codegen_cli
 from pullback.demo import run_demo
+from pullback.describe import describe_operator
 from pullback.dispatch import PythonDispatcher
 from pullback.errors import PullbackError
 
@@ -42,7 +43,16 @@ def _run(arguments: list[str]) -> int:
     if options.command == "demo":
         run_demo()
         return 0
-    return _dispatch(options.keys)
+    return _operator(options.name) if options.command == "op" else _dispatch(options.keys)
+
+
+def _operator(name: str) -> int:
+    try:
+        print(describe_operator(name))
+    except PullbackError as error:
+        print(f"pullback op: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,6 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("demo", help="show what the library does, with real results")
     dispatch = commands.add_parser("dispatch", help="show the dispatch table of registered keys")
     dispatch.add_argument("keys", nargs="*", metavar="KEY", help="keys that have a kernel")
+    operator = commands.add_parser("op", help="show everything known about an operator")
+    operator.add_argument("name", metavar="NAME", help="such as mul, multiply or pullback::mul")
     commands.add_parser("codegen", help="derivative tables: see 'pullback codegen --help'")
     return parser
 

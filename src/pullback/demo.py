@@ -11,6 +11,8 @@ import timeit
 import numpy as np
 from numpy.typing import NDArray
 
+import pullback as pb
+from pullback.describe import describe_operator
 from pullback.dispatch import DispatchKeySet, PythonDispatcher
 from pullback.errors import BindError, SchemaError
 from pullback.library import Library
@@ -31,6 +33,10 @@ class _Values:
 
 def run_demo() -> None:
     """Prints one section for each part of the library."""
+    _title("Gradients: of plain array code, of any order")
+    _show_gradients()
+    _title("Operators: everything known about one")
+    print(textwrap.indent(describe_operator("tanh").split("  dispatch table")[0].rstrip(), "  "))
     _title("Schemas: what an operator takes and returns")
     _show_schemas()
     _title("Operators: one name, a kernel for each kind of argument")
@@ -43,6 +49,25 @@ def run_demo() -> None:
 
 def _title(text: str) -> None:
     print(f"\n{text}\n{'=' * len(text)}")
+
+
+def _show_gradients() -> None:
+    x = pb.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    y = (pb.sin(x) * pb.exp(-x)).sum()
+    (first,) = pb.autograd.grad(y, x, create_graph=True)
+    (second,) = pb.autograd.grad(first.sum(), x)
+    values = x.detach().numpy()
+    exact = np.exp(-values) * (np.cos(values) - np.sin(values))
+    print(f"  f(x) = sin(x) exp(-x) at {values}")
+    error = np.abs(first.detach().numpy() - exact).max()
+    print(f"  f'   = {first.detach().numpy()}, off by {error:.0e}")
+    print(f"  f''  = {second.numpy()}")
+    w = pb.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    a = w * 1
+    a[:2] *= 10.0
+    a.sum().backward()
+    assert w.grad is not None
+    print(f"  a = w * 1; a[:2] *= 10; a.sum().backward(): w.grad = {w.grad.numpy()}")
 
 
 def _show_schemas() -> None:

@@ -10,8 +10,13 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── GraphFreedError                                       saved values that are gone
     │   ├── SavedVersionError                                     a saved value was written over
     │   ├── InplaceError                                          a write that autograd forbids
+    │   ├── InferenceError                                        an inference tensor misused
+    │   ├── AutogradTypeError       TypeError                     an argument of the wrong type
+    │   ├── AutogradValueError      ValueError                    an argument with no such meaning
+    │   ├── AutogradUsageError      AssertionError                a call in the wrong place
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── CodegenError                RuntimeError                  a table or formula refused
+    ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
     └── DispatchError               RuntimeError                  about operators and their tables
         ├── DispatchKeyError        ValueError                    a key that is unknown or misused
         ├── RegistrationError                                     a definition or kernel refused
@@ -33,6 +38,9 @@ __all__ = [
     "AmbiguousKernelError",
     "AutogradError",
     "AutogradNotRegisteredError",
+    "AutogradTypeError",
+    "AutogradUsageError",
+    "AutogradValueError",
     "BindError",
     "CodegenError",
     "DerivativeMissingError",
@@ -40,6 +48,7 @@ __all__ = [
     "DispatchError",
     "DispatchKeyError",
     "GraphFreedError",
+    "InferenceError",
     "InplaceError",
     "KernelNotFoundError",
     "KernelResultError",
@@ -50,6 +59,7 @@ __all__ = [
     "RegistrationError",
     "SavedVersionError",
     "SchemaError",
+    "UnsupportedDtypeError",
 ]
 
 
@@ -97,8 +107,31 @@ class InplaceError(AutogradError):
     """An in-place operation that would make gradients wrong, or that cannot be recorded."""
 
 
+class InferenceError(AutogradError):
+    """A tensor that was made in inference mode is used where history or versions are needed."""
+
+
+class AutogradTypeError(AutogradError, TypeError):
+    """An argument or a result of a hook or a backward has the wrong type."""
+
+
+class AutogradValueError(AutogradError, ValueError):
+    """An argument has the right type, but no value that has a meaning here."""
+
+
+class AutogradUsageError(AutogradError, AssertionError):
+    """A call where it makes no sense, and where PyTorch asserts."""
+
+
 class DerivativeMissingError(AutogradError, NotImplementedError):
     """An operator has no derivative of the kind that is asked for."""
+
+
+class UnsupportedDtypeError(PullbackError, TypeError, NotImplementedError):
+    """An operator is not defined for the data type of an argument.
+
+    Two built-in bases: NumPy raises ``TypeError`` here, and PyTorch ``NotImplementedError``.
+    """
 
 
 class DispatchError(PullbackError, RuntimeError):

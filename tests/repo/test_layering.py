@@ -21,16 +21,29 @@ LEVELS = {
     "kernels": 1,
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from
     "tensor": 2,
+    "_generated.operators": 2.5,
     "_generated.functions_*": 3,
+    "_generated.public": 3.1,
+    "composites": 3.5,  # operators made of others, by their functions
+    "padding": 3.6,  # functions that no schema describes, by the functions of operators
+    "ranges": 3.6,
+    "array_functions": 3.6,
+    "creation": 3.6,
     "autograd": 4,
     "autograd.formulas": 5,
     "_generated": 6,
+    "operators": 6.5,  # what the generated functions add to tensors by hand
+    "indexing": 6.5,
+    "shape_methods": 6.5,
     "codegen": 6,  # development time; its imports are limited below
+    "linalg": 6.5,  # namespaces of functions
+    "fft": 6.5,
     "library": 7,
     "func": 7,
     "interop": 7,
     "compile": 7,
     "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do
+    "describe": 7.6,
     "demo": 7.75,  # uses the library as users do, and the command line uses it
     "cli": 8,
     "__main__": 8.5,

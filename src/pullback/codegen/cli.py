@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from pullback.codegen.emit.catalogue import operator_functions
+from pullback.codegen.emit.files import (
+    changed_files,
+    formula_functions,
+    generate,
+    write_files,
+)
 from pullback.codegen.load_derivatives import load_tables
 from pullback.codegen.load_ops import load_ops
 from pullback.codegen.report import make_report
@@ -14,15 +22,49 @@ from pullback.errors import CodegenError
 
 __all__ = ["main"]
 
+_PACKAGE = Path(__file__).resolve().parents[1]
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; return 0, or 2 after a one-line message about bad input."""
-    options = _parser().parse_args(argv)
+    """Run a command; return 0, 1 if a check found drift, or 2 after a message about bad input."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    reporting = arguments[:1] == ["report"]
+    parser = _report_parser() if reporting else _parser()
+    options = parser.parse_args(arguments[1:] if reporting else arguments)
+    for table in [] if reporting else options.tables:
+        if Path(table).suffix not in (".yaml", ".yml"):
+            parser.error(f"{table!r} is no command, and no YAML table")
     try:
-        print(make_report(_load(options)))
+        if reporting:
+            print(make_report(_load(options)))
+            return 0
+        return _generate(options)
     except CodegenError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+
+
+def _generate(options: argparse.Namespace) -> int:
+    output = Path(options.output) if options.output else _PACKAGE / "_generated"
+    functions = formula_functions(_PACKAGE / "autograd" / "formulas")
+    if options.tables:
+        tables = [Path(table) for table in options.tables]
+        if not options.output:
+            raise CodegenError("name the folder for tables of your own: -o my_package/_ops")
+        functions |= operator_functions(_PACKAGE / "_generated" / "catalogue.json")
+        files = generate(
+            tables, functions=functions, namespace=options.namespace or output.parent.name
+        )
+    else:
+        tables = sorted((_PACKAGE / "ops").glob("*.yaml"))
+        files = generate(tables, functions=functions)
+    drifted = changed_files(files, output)
+    if options.check:
+        for name in drifted:
+            print(f"{name} is not what its table says; run `python -m pullback codegen`")
+        return 1 if drifted else 0
+    write_files(files, output, drifted)
+    print(f"{len(files)} files from {len(tables)} tables, {len(drifted)} of them changed")
     return 0
 
 
@@ -37,10 +79,25 @@ def _load(options: argparse.Namespace) -> Tables:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pullback codegen", description="Work on operator tables."
+        prog="python -m pullback codegen",
+        description="Write the source of operators from their tables; 'report' prints statistics.",
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    report = commands.add_parser("report", help="print statistics and coverage of operator tables")
+    parser.add_argument(
+        "tables", nargs="*", metavar="TABLE", help="YAML tables; the built-in ones unless given"
+    )
+    parser.add_argument("-o", "--output", help="the folder to write to, a package of its own")
+    parser.add_argument(
+        "--namespace", help="of the operators, as in ns::op; the folder's parent unless given"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 on any change")
+    return parser
+
+
+def _report_parser() -> argparse.ArgumentParser:
+    report = argparse.ArgumentParser(
+        prog="python -m pullback codegen report",
+        description="Print statistics and coverage of operator tables.",
+    )
     for option, text in (
         ("--native-functions", "the operators, as in PyTorch's native_functions.yaml"),
         ("--derivatives", "their formulas, as in PyTorch's derivatives.yaml"),
@@ -50,4 +107,4 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument(
         "--ops", metavar="FILE", nargs="+", help="tables of our own form, instead of the two files"
     )
-    return parser
+    return report

@@ -37,7 +37,16 @@ from pullback.schema import FunctionSchema
 
 __all__ = ["load_ops", "read_ops"]
 
-_FIELDS = ("func", "doc", "tags", "variants", "dispatch", "derivatives", "output_differentiability")
+_FIELDS = (
+    "func",
+    "python",
+    "doc",
+    "tags",
+    "variants",
+    "dispatch",
+    "derivatives",
+    "output_differentiability",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +112,7 @@ def _op(item: Item) -> _Op:
         is_abstract=is_abstract(dispatch, None),
         tags=_words(fields.get("tags"), "tags", None),
         doc=_doc(fields["doc"]),
+        python=fields["python"].text("'python'") if "python" in fields else None,
         place=item.place(),
     )
     with fields.get("variants", fields["func"]).locating():

@@ -55,6 +55,7 @@ class NativeFunction:
     tags: frozenset[str] = frozenset()
     manual_cpp_binding: bool = False
     doc: str = ""
+    python: str | None = None  # the public function's name, where it is not the operator's
     place: Place | None = field(default=None, compare=False)
 
     @property

@@ -1,4 +1,4 @@
-"""The functions that one entry of our tables stands for: itself, in-place and ``out=``.
+"""The functions that one entry of our tables stands for: itself, in-place, ``out=``, foreach.
 
 ``load_ops`` calls it; the schemas made here have the signature of the entry's own, so that matching
 finds the entry's formulas for them in step 2.
@@ -11,14 +11,25 @@ from dataclasses import replace
 from pullback.codegen.generated import out_schema
 from pullback.codegen.native import NativeFunction
 from pullback.errors import CodegenError
-from pullback.schema import Annotation, BaseTy, BaseType, FunctionSchema, Return, SchemaKind
+from pullback.schema import (
+    Annotation,
+    Argument,
+    BaseTy,
+    BaseType,
+    FunctionSchema,
+    ListType,
+    Return,
+    SchemaKind,
+)
 
-__all__ = ["VARIANTS", "inplace_schema", "with_variants"]
+__all__ = ["VARIANTS", "foreach_schema", "inplace_schema", "with_variants"]
 
-VARIANTS = ("function", "method", "inplace", "out")
+VARIANTS = ("function", "method", "inplace", "out", "foreach")
 """What an entry may ask for: how it is called, and the further functions made from it."""
 
 _TENSOR = BaseType(BaseTy.Tensor)
+# Functions that call the entry's own function, and so need neither kernels nor formulas.
+_MADE_OF_THE_ENTRY = {"CompositeImplicitAutograd": "entry"}
 
 
 def with_variants(function: NativeFunction, variants: frozenset[str]) -> list[NativeFunction]:
@@ -46,13 +57,62 @@ def with_variants(function: NativeFunction, variants: frozenset[str]) -> list[Na
             raise CodegenError(f"{func.name} is a view, which has no variant 'inplace' or 'out'")
     if "inplace" in variants:
         form = frozenset({"method" if "method" in variants else "function"})
-        made.append(replace(function, func=inplace_schema(func), variants=form))
+        made.append(replace(function, func=inplace_schema(func), variants=form, python=None))
     if "out" in variants:
         if not any(ret.type.is_tensor_like() for ret in func.returns):
             raise CodegenError(f"{func.name} returns no tensor that could be handed in as 'out'")
         function_only = frozenset({"function"})
-        made.append(replace(function, func=out_schema(func), variants=function_only))
+        made.append(
+            replace(
+                function,
+                func=out_schema(func),
+                variants=function_only,
+                python=None,
+                dispatch=dict(_MADE_OF_THE_ENTRY),
+                is_abstract=False,
+            )
+        )
+    if "foreach" in variants:
+        made.append(
+            replace(
+                function,
+                func=foreach_schema(func),
+                variants=frozenset({"function"}),
+                python=None,
+                dispatch=dict(_MADE_OF_THE_ENTRY),
+                is_abstract=False,
+            )
+        )
     return made
+
+
+def foreach_schema(func: FunctionSchema) -> FunctionSchema:
+    """Make the schema that does to each tensor of lists what `func` does to one.
+
+    >>> from pullback.schema import parse_schema
+    >>> print(foreach_schema(parse_schema("mul(Tensor self, Tensor other) -> Tensor")))
+    _foreach_mul(Tensor[] self, Tensor[] other) -> Tensor[]
+    """
+    if [ret.type for ret in func.returns] != [_TENSOR]:
+        raise CodegenError(f"{func.name} has no variant 'foreach': that needs one Tensor as result")
+    listed = ListType(_TENSOR, None)
+
+    def lists(arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+        return tuple(replace(a, type=listed) if a.type == _TENSOR else a for a in arguments)
+
+    arguments = func.arguments
+    self_arg = arguments.self_arg
+    name = replace(func.name.name, base=f"_foreach_{func.name.name.base}")
+    return FunctionSchema(
+        replace(func.name, name=name),
+        replace(
+            arguments,
+            pre_self_positional=lists(arguments.pre_self_positional),
+            self_arg=None if self_arg is None else lists((self_arg,))[0],
+            post_self_positional=lists(arguments.post_self_positional),
+        ),
+        (Return(None, listed, None),),
+    )
 
 
 def inplace_schema(func: FunctionSchema) -> FunctionSchema:

@@ -20,7 +20,7 @@ from pullback.dispatch.modes import excluded_keys, get_state, included_keys
 from pullback.dispatch.table import LOCK, Entry, Kernel, OperatorEntry
 from pullback.schema import FunctionSchema
 
-__all__ = ["Explanation", "explain_call"]
+__all__ = ["Explanation", "describe_kernel", "explain_call"]
 
 _REASONS = {
     1: "a kernel is registered to this very key",
@@ -79,7 +79,7 @@ class Explanation:
 
     def __str__(self) -> str:
         width = max([8, *map(len, self.arguments)])
-        kernel = "none: the call raises" if self.kernel is None else _describe(self.kernel)
+        kernel = "none: the call raises" if self.kernel is None else describe_kernel(self.kernel)
         lines = [self.operator]
         lines += [f"  {name:<{width}}  {_names(keys)}" for name, keys in self.arguments.items()]
         lines += [
@@ -94,9 +94,11 @@ class Explanation:
         if self.refusal:
             lines.append(f"  {'then':<{width}}  the call raises: {self.refusal}")
         for key, entry in self.then.items():
-            below = "none: the call raises" if entry.kernel is None else _describe(entry.kernel)
+            below = (
+                "none: the call raises" if entry.kernel is None else describe_kernel(entry.kernel)
+            )
             lines.append(f"  {'then':<{width}}  {below}, for {key.name}")
-        lines += [f"  {'shadows':<{width}}  {_describe(other)}" for other in self.shadowed]
+        lines += [f"  {'shadows':<{width}}  {describe_kernel(other)}" for other in self.shadowed]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -106,7 +108,7 @@ def _names(keys: DispatchKeySet) -> str:
     return ", ".join(key.name for key in keys) or "nothing"
 
 
-def _describe(kernel: Kernel) -> str:
+def describe_kernel(kernel: Kernel) -> str:
     """A kernel's function, key and place of registration."""
     name = getattr(kernel.fn, "__qualname__", None) or repr(kernel.fn)
     place = f", registered at {kernel.place}" if kernel.place else ""

@@ -4,7 +4,10 @@ A call dispatches with ``(keys of its tensors | include) & keep``. Excluded keys
 `keep`, so exclusion beats inclusion; grad mode is the requires-grad bit of `keep`, so that under
 ``no_grad`` the same call finds the plain kernel instead of the recording one.
 
-A state is immutable and there is one object for each pair, so an operator's table is a dict by
+A state also carries `modes`: bits that are no keys, which linkers read when a table is made for the
+state. So a mode that few programs use costs the others nothing.
+
+A state is immutable and there is one object for each triple, so an operator's table is a dict by
 state of dicts by flags: a call does no arithmetic with include and keep at all. The current state
 lives in a ``ContextVar``: a new thread starts from the default, and reading it is cheaper than
 reading a ``threading.local``. Guards change it and always put back what they changed, and only
@@ -31,42 +34,55 @@ from pullback.errors import DispatchError
 
 __all__ = [
     "DEFAULT_STATE",
+    "INFERENCE",
+    "MUTATION",
+    "SAVED_HOOKS",
     "AutoDispatchBelowADInplaceOrView",
     "AutoDispatchBelowAutograd",
     "AutoGradMode",
     "ExcludeDispatchKeyGuard",
     "IncludeDispatchKeyGuard",
     "InferenceModeGuard",
+    "NormalModeGuard",
     "State",
+    "StateGuard",
     "excluded_keys",
     "get_state",
     "included_keys",
     "is_grad_enabled",
+    "set_state",
     "state_of",
 ]
 
 
+# Modes that are no keys.
+INFERENCE = 1  # results are inference tensors
+SAVED_HOOKS = 2  # what nodes save goes through the hooks of saved_tensors_hooks
+MUTATION = 4  # writes are announced: allow_mutation_on_saved_tensors
+
+
 class State:
-    """What a thread adds to (`include`) and leaves in (`keep`) the flags of a call.
+    """What a thread adds to (`include`) and leaves in (`keep`) the flags of a call, and its modes.
 
     Made only by ``state_of``, so that equal states are the same object.
     """
 
-    __slots__ = ("include", "keep")
+    __slots__ = ("include", "keep", "modes")
 
-    def __init__(self, include: int, keep: int):
+    def __init__(self, include: int, keep: int, modes: int):
         self.include = include
         self.keep = keep
+        self.modes = modes
 
 
-_states: dict[tuple[int, int], State] = {}
+_states: dict[tuple[int, int, int], State] = {}
 
 
-def state_of(include: int, keep: int) -> State:
-    """The one state with these masks."""
-    found = _states.get((include, keep))
+def state_of(include: int, keep: int, modes: int = 0) -> State:
+    """The one state with these masks and modes."""
+    found = _states.get((include, keep, modes))
     # setdefault is atomic, so two threads that both miss still get the same object.
-    return found or _states.setdefault((include, keep), State(include, keep))
+    return found or _states.setdefault((include, keep, modes), State(include, keep, modes))
 
 
 DEFAULT_STATE = state_of(
@@ -75,34 +91,50 @@ DEFAULT_STATE = state_of(
 )
 _state: ContextVar[State] = ContextVar("pullback_dispatch_state", default=DEFAULT_STATE)
 get_state = _state.get
+set_state = _state.set  # for putting back a state as it was; guards change single bits
 
 _AD_INPLACE_OR_VIEW = KEY_BITS[DispatchKey.ADInplaceOrView]
 
 
-class _Guard:
-    """Changes the thread's state between enter and exit; one guard object, one use at a time."""
+class StateGuard:
+    """Changes the thread's state between enter and exit; one guard object, one use at a time.
 
-    def __init__(self, *, include: int = 0, uninclude: int = 0, drop: int = 0, keep: int = 0):
-        self._request = (include, uninclude, drop, keep)
-        self._changed: tuple[int, int, int, int] | None = None
+    `begin` and `end` are modes to turn on and off; the other arguments are bits of keys.
+    """
+
+    def __init__(
+        self,
+        *,
+        include: int = 0,
+        uninclude: int = 0,
+        drop: int = 0,
+        keep: int = 0,
+        begin: int = 0,
+        end: int = 0,
+    ):
+        self._request = (include, uninclude, drop, keep, begin, end)
+        self._changed: tuple[int, ...] | None = None
 
     def __enter__(self) -> Self:
         if self._changed is not None:
             raise DispatchError(
                 f"{type(self).__name__} is active already; make a new guard for each `with` block"
             )
-        add, remove, drop, restore = self._request
+        add, remove, drop, restore, begin, end = self._request
         now = _state.get()
         include = (now.include | add) & ~remove
         keep = now.keep & ~drop | restore
+        modes = (now.modes | begin) & ~end
         # What changes here is what exit changes back, and nothing else.
         self._changed = (
             include & ~now.include,
             now.include & ~include,
             keep & ~now.keep,
             now.keep & ~keep,
+            modes & ~now.modes,
+            now.modes & ~modes,
         )
-        _state.set(state_of(include, keep))
+        _state.set(state_of(include, keep, modes))
         return self
 
     def __exit__(
@@ -116,11 +148,17 @@ class _Guard:
                 f"{type(self).__name__} is not active: it ends a `with` block that never began; "
                 f"use it as `with {type(self).__name__}(...):`"
             )
-        added, removed, restored, dropped = self._changed
+        added, removed, restored, dropped, begun, ended = self._changed
         self._changed = None
         now = _state.get()
         # Set and cleared, never flipped: a generator may be closed in another context.
-        _state.set(state_of(now.include & ~added | removed, now.keep & ~restored | dropped))
+        _state.set(
+            state_of(
+                now.include & ~added | removed,
+                now.keep & ~restored | dropped,
+                now.modes & ~begun | ended,
+            )
+        )
 
 
 def _bits(keys: tuple[KeyLike | DispatchKeySet, ...]) -> int:
@@ -130,7 +168,7 @@ def _bits(keys: tuple[KeyLike | DispatchKeySet, ...]) -> int:
     return int(total)
 
 
-class IncludeDispatchKeyGuard(_Guard):
+class IncludeDispatchKeyGuard(StateGuard):
     """Adds keys to the key set of every call in this thread.
 
     >>> with IncludeDispatchKeyGuard("Tracer"):
@@ -142,7 +180,7 @@ class IncludeDispatchKeyGuard(_Guard):
         super().__init__(include=_bits(keys))
 
 
-class ExcludeDispatchKeyGuard(_Guard):
+class ExcludeDispatchKeyGuard(StateGuard):
     """Takes keys from the key set of every call in this thread, for all their backends.
 
     >>> with ExcludeDispatchKeyGuard("Tracer"):
@@ -154,7 +192,7 @@ class ExcludeDispatchKeyGuard(_Guard):
         super().__init__(drop=_bits(keys) & FUNCTIONALITY_MASK)
 
 
-class AutoDispatchBelowAutograd(_Guard):
+class AutoDispatchBelowAutograd(StateGuard):
     """Skips the autograd keys, in this call and in every call made inside it.
 
     >>> with AutoDispatchBelowAutograd():
@@ -166,7 +204,7 @@ class AutoDispatchBelowAutograd(_Guard):
         super().__init__(drop=AUTOGRAD_BITS)
 
 
-class AutoDispatchBelowADInplaceOrView(_Guard):
+class AutoDispatchBelowADInplaceOrView(StateGuard):
     """Skips the autograd keys and ADInplaceOrView, so versions and views are not tracked either.
 
     >>> with AutoDispatchBelowADInplaceOrView():
@@ -178,7 +216,7 @@ class AutoDispatchBelowADInplaceOrView(_Guard):
         super().__init__(drop=AUTOGRAD_BITS | _AD_INPLACE_OR_VIEW)
 
 
-class InferenceModeGuard(_Guard):
+class InferenceModeGuard(StateGuard):
     """Skips autograd and no longer adds ADInplaceOrView; what inference mode means to dispatch.
 
     >>> with InferenceModeGuard():
@@ -187,10 +225,24 @@ class InferenceModeGuard(_Guard):
     """
 
     def __init__(self) -> None:
-        super().__init__(uninclude=_AD_INPLACE_OR_VIEW, drop=AUTOGRAD_BITS)
+        super().__init__(uninclude=_AD_INPLACE_OR_VIEW, drop=AUTOGRAD_BITS, begin=INFERENCE)
 
 
-class AutoGradMode(_Guard):
+class NormalModeGuard(StateGuard):
+    """Records and tracks whatever the thread's modes are; what ``inference_mode(False)`` means.
+
+    >>> with InferenceModeGuard(), NormalModeGuard():
+    ...     included_keys()
+    DispatchKeySet(BackendSelect, ADInplaceOrView)
+    """
+
+    def __init__(self, *, without_hooks: bool = False) -> None:
+        keep = AUTOGRAD_BITS | _AD_INPLACE_OR_VIEW | REQUIRES_GRAD
+        end = INFERENCE | (SAVED_HOOKS if without_hooks else 0)
+        super().__init__(include=_AD_INPLACE_OR_VIEW, keep=keep, end=end)
+
+
+class AutoGradMode(StateGuard):
     """Turns the recording of history on or off; key sets are the same in both modes.
 
     >>> with AutoGradMode(False):

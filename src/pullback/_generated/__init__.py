@@ -1,0 +1,1 @@
+"""Source made by ``python -m pullback codegen`` from the tables in ``ops/``."""

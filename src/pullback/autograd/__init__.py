@@ -1,0 +1,51 @@
+"""The graph: recording, the backward pass, hooks and modes; PyTorch's ``torch.autograd``."""
+
+from __future__ import annotations
+
+from pullback.autograd import forward_ad, function, graph
+from pullback.autograd.anomaly import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
+from pullback.autograd.api import backward, grad
+from pullback.autograd.function import Function
+from pullback.autograd.graph import SavedTensor
+from pullback.autograd.modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from pullback.autograd.node_methods import attach_methods as _attach_node_methods
+from pullback.autograd.tensor_methods import attach_methods as _attach_tensor_methods
+
+__all__ = [
+    "Function",
+    "SavedTensor",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "forward_ad",
+    "function",
+    "grad",
+    "graph",
+    "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "is_multithreading_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
+
+_attach_tensor_methods()
+_attach_node_methods()

@@ -1,0 +1,71 @@
+"""Where gradients end: ``AccumulateGrad``, one for each leaf, and the edges that lead to it."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any, ClassVar
+from weakref import ref
+
+from pullback.autograd.node import LAST, NO_EDGE, Edge, Node
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.errors import AutogradError
+from pullback.tensor.meta import OWN
+from pullback.tensor.tensor import Tensor, meta_of
+
+__all__ = ["AccumulateGrad", "leaf_edge"]
+
+_lock = Lock()  # one leaf may get its node from several threads, and its gradient
+
+
+class AccumulateGrad(Node):
+    """Adds what arrives to the gradient of one leaf.
+
+    It holds the leaf; the leaf holds it weakly, so that a graph dies with its last user.
+    """
+
+    __slots__ = ("variable",)
+    _saves: ClassVar[tuple[str, ...]] = ("variable",)
+    variable: Tensor
+
+    def __init__(self, variable: Tensor):
+        self.variable = variable
+        self._edges = ()
+        self._seq = LAST
+        self._shape = variable.shape
+        wanted = meta_of(variable).grad_dtype
+        self._dtype = variable.dtype if wanted is OWN else wanted
+        self._hooks = None
+        self._metadata = None
+
+    def release(self) -> None:
+        """A leaf is no saved value: nothing to let go of."""
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+        """Adds the gradient to ``variable.grad``."""
+        (grad,) = grads
+        variable = self.variable
+        if grad is None or not variable._flags & REQUIRES_GRAD:
+            return ()
+        if variable._edge is not None:
+            raise AutogradError(
+                "AccumulateGrad: a leaf tensor has been moved into the graph interior: it was "
+                "modified in place by a recorded operation after it had been used"
+            )
+        with _lock:
+            xp.accumulate(meta_of(variable), variable, grad)
+        return ()
+
+
+def leaf_edge(tensor: Tensor) -> Edge:
+    """The edge of a tensor without history: to its accumulator, or nowhere."""
+    if not tensor._flags & REQUIRES_GRAD:
+        return NO_EDGE
+    meta = meta_of(tensor)
+    node = None if meta.accumulator is None else meta.accumulator()
+    if node is None:
+        with _lock:
+            node = None if meta.accumulator is None else meta.accumulator()
+            if node is None:
+                node = AccumulateGrad(tensor)
+                meta.accumulator = ref(node)
+    return (node, 0)

@@ -1,0 +1,350 @@
+"""``backward`` and ``grad``: the two ways to start a backward pass."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.anomaly import is_anomaly_enabled
+from pullback.autograd.checked_task import CheckedTask
+from pullback.autograd.edges import GradientEdge
+from pullback.autograd.engine import GraphTask
+from pullback.autograd.namespaces import tensors
+from pullback.autograd.node import Node
+from pullback.autograd.retain import retain_grad
+from pullback.autograd.view import edge_of, requires_grad
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
+from pullback.tensor.tensor import Tensor, fresh
+
+__all__ = ["Inputs", "Root", "Seeds", "backward", "grad"]
+
+Root = Tensor | GradientEdge
+Inputs = Root | Sequence[Root] | Mapping[Any, Root]
+Seeds = Tensor | Sequence[Tensor | None] | None
+
+
+def backward(
+    tensors: Root | Sequence[Root],
+    grad_tensors: Seeds = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Seeds = None,
+    inputs: Inputs | None = None,
+) -> None:
+    """Adds the gradients of some tensors to the ``grad`` of the leaves that they came from.
+
+    Args:
+        tensors: the roots; their gradients are ones unless given.
+        grad_tensors: the gradient of each root, of exactly its shape.
+        retain_graph: keep saved values for another pass; as `create_graph` unless given.
+        create_graph: record the pass itself, so that the gradients can be differentiated.
+        grad_variables: the old name of `grad_tensors`.
+        inputs: write to the ``grad`` of these only.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> backward((x * x).sum())
+    >>> x.grad.tolist()
+    [2.0, 4.0]
+    """
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise AutogradError(
+                "backward: grad_tensors and grad_variables (deprecated) cannot both be given; use "
+                "grad_tensors"
+            )
+        warnings.warn(
+            "backward: grad_variables is deprecated; use grad_tensors", FutureWarning, stacklevel=2
+        )
+        grad_tensors = grad_variables
+    roots = _listed(tensors)
+    if create_graph:
+        warnings.warn(
+            "Using backward() with create_graph=True makes a reference cycle between a parameter "
+            "and its gradient, which can leak memory; autograd.grad does not. Reset .grad to None "
+            "after use to break the cycle.",
+            stacklevel=2,
+        )
+    task = _task(create_graph, retain_graph)
+    if inputs is not None:
+        wanted = _listed(inputs)
+        if not wanted:
+            raise AutogradError(
+                "backward: `inputs` argument cannot be empty; leave it out to reach every leaf"
+            )
+        for tensor in wanted:
+            if isinstance(tensor, Tensor):
+                retain_grad(tensor)
+        for node, number in map(_input_edge, wanted):
+            if isinstance(node, AccumulateGrad):
+                task.accumulate.add(node)
+            else:
+                task.captures.setdefault(node, []).append((number, -1))
+    task.run(_seeds(roots, grad_tensors, task.xp))
+
+
+def grad(
+    outputs: Root | Sequence[Root],
+    inputs: Inputs,
+    grad_outputs: Seeds = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of some outputs with respect to some inputs, as a tuple (a dict for a dict).
+
+    Nothing is written to the ``grad`` of any leaf.
+
+    Args:
+        outputs: the roots; their gradients are ones unless given.
+        inputs: what to differentiate by.
+        grad_outputs: the gradient of each root, of exactly its shape.
+        retain_graph: keep saved values for another pass; as `create_graph` unless given.
+        create_graph: record the pass itself, so that the gradients can be differentiated.
+        only_inputs: always true.
+        allow_unused: give None for an input that the outputs do not depend on, instead of raising.
+        is_grads_batched: `grad_outputs` have one more axis in front; so have the results.
+        materialize_grads: give zeros for an input that the outputs do not depend on.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> grad((x * x).sum(), x)
+    (tensor([2., 4.]),)
+    """
+    if materialize_grads and allow_unused is False:
+        raise AutogradValueError(
+            "grad: materialize_grads=True gives zeros for unused inputs, so allow_unused cannot be "
+            "False; leave it out"
+        )
+    if not only_inputs:
+        warnings.warn(
+            "grad: only_inputs=False has no effect any more; for gradients of other leaves use "
+            "backward",
+            FutureWarning,
+            stacklevel=2,
+        )
+    roots, wanted = _listed(outputs), _listed(inputs)
+    if not wanted:
+        raise AutogradError("grad: `inputs` cannot be empty; name the tensors to differentiate by")
+    edges = [_input_edge(tensor) for tensor in wanted]
+    batch: tuple[int, ...] = ()
+    if is_grads_batched:
+        rows = _rows(roots, grad_outputs)
+        batch = (len(rows),)
+        results = _batched(roots, edges, rows, create_graph, retain_graph)
+    else:
+        results = _gradients(roots, edges, grad_outputs, create_graph, retain_graph)
+    if not allow_unused or materialize_grads:
+        _fill_unused(results, edges, materialize_grads, batch)
+    return (
+        dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else tuple(results)
+    )
+
+
+def _fill_unused(
+    results: list[Tensor | None],
+    edges: list[tuple[Node, int]],
+    with_zeros: bool,
+    batch: tuple[int, ...],
+) -> None:
+    """Puts zeros where an input got no gradient, or complains about it."""
+    for place, result in enumerate(results):
+        if result is not None:
+            continue
+        if not with_zeros:
+            raise AutogradError(
+                f"grad: One of the differentiated Tensors, input {place}, appears to not have been "
+                f"used in the graph. Set allow_unused=True to get None for it, or "
+                f"materialize_grads=True to get zeros."
+            )
+        shape, dtype = _output_meta(*edges[place])
+        results[place] = fresh(np.zeros(batch + shape, dtype))
+
+
+def _task(create_graph: bool, retain_graph: bool | None) -> GraphTask:
+    kind = CheckedTask if is_anomaly_enabled() else GraphTask
+    keep = create_graph if retain_graph is None else retain_graph
+    return kind(create_graph=create_graph, retain_graph=keep)
+
+
+def _gradients(
+    roots: list[Any],
+    edges: list[tuple[Node, int]],
+    grad_outputs: Seeds,
+    create_graph: bool,
+    retain_graph: bool | None,
+) -> list[Tensor | None]:
+    """One pass: the gradient that arrives at each edge, None where none does."""
+    task = _task(create_graph, retain_graph)
+    task.capture(edges)
+    given = [seed for seed in _listed(grad_outputs) if isinstance(seed, Tensor)]
+    captured = task.run(_seeds(roots, grad_outputs, task.xp))
+    # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
+    known = {id(task.xp.from_tensor(seed)): seed for seed in given}
+    results: list[Tensor | None] = []
+    for place in range(len(edges)):
+        value = captured.get(place)
+        tensor = None if value is None else known.get(id(value))
+        if tensor is None:
+            tensor = task.xp.to_tensor(value)
+            if tensor is not None:
+                known[id(value)] = tensor
+        results.append(tensor)
+    return results
+
+
+def _batched(
+    roots: list[Any],
+    edges: list[tuple[Node, int]],
+    rows: list[list[Tensor]],
+    create_graph: bool,
+    retain_graph: bool | None,
+) -> list[Tensor | None]:
+    """One pass for each row of a batch of gradients; the results stacked."""
+    keep = create_graph if retain_graph is None else retain_graph
+    found = [
+        _gradients(roots, edges, row, create_graph, keep or number + 1 < len(rows))
+        for number, row in enumerate(rows)
+    ]
+    return [_stacked(list(column)) for column in zip(*found, strict=True)]
+
+
+def _rows(roots: list[Any], grad_outputs: Seeds) -> list[list[Tensor]]:
+    """Batched gradients of the roots as one list of gradients for each place of the batch."""
+    batched = _listed(grad_outputs)
+    if grad_outputs is None or any(not isinstance(g, Tensor) for g in batched):
+        raise AutogradValueError(
+            "grad: is_grads_batched=True needs grad_outputs, a tensor for every output"
+        )
+    sizes = {g.shape[:1] for g in batched}
+    if len(sizes) != 1 or sizes == {()}:
+        raise AutogradError(
+            f"grad: with is_grads_batched=True all grad_outputs have one axis in front of the same "
+            f"length, but their shapes are {[list(g.shape) for g in batched]}"
+        )
+    if len(batched) != len(roots):
+        raise AutogradError(f"got {len(roots)} tensors and {len(batched)} gradients")
+    return [list(row) for row in zip(*(tensors.unbind(g) for g in batched), strict=True)]
+
+
+def _stacked(parts: list[Tensor | None]) -> Tensor | None:
+    known = next((part for part in parts if part is not None), None)
+    if known is None:
+        return None
+    blank = fresh(np.zeros(known.shape, known.dtype))
+    return tensors.stack([blank if part is None else part for part in parts])  # type: ignore[no-any-return]
+
+
+def _listed(value: Any) -> list[Any]:
+    if isinstance(value, Tensor | GradientEdge):
+        return [value]
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, Iterable):
+        return list(value)
+    return [value]
+
+
+def _input_edge(tensor: Any) -> tuple[Node, int]:
+    if isinstance(tensor, GradientEdge):
+        return tensor
+    if not isinstance(tensor, Tensor):
+        raise AutogradError(
+            f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}"
+        )
+    if not requires_grad(tensor):
+        raise AutogradError(
+            "One of the differentiated Tensors does not require grad; set requires_grad_() on it "
+            "before computing"
+        )
+    node, number = edge_of(tensor)
+    if node is None:  # a view made under no_grad: nothing arrives at it
+        return _Nowhere(tensor), 0
+    return node, number
+
+
+class _Nowhere(Node):
+    """Stands for an input at which no gradient can arrive."""
+
+    __slots__ = ()
+
+    def __init__(self, tensor: Tensor):
+        self._edges = ()
+        self._seq = 0
+        self._shape, self._dtype = tensor.shape, tensor.dtype
+        self._hooks = self._metadata = None
+
+
+def _output_meta(node: Node, number: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    if node._outputs == 1:
+        return node._shape, node._dtype
+    return node._shape[number], node._dtype[number]
+
+
+def _seeds(roots: list[Any], given: Seeds, xp: Any) -> list[tuple[Node, int, Any]]:
+    """The roots' nodes with the gradient that each starts from."""
+    gradients = [None] * len(roots) if given is None else _listed(given)
+    if len(gradients) != len(roots):
+        raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")
+    seeds = []
+    for place, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if not isinstance(root, Tensor | GradientEdge):
+            raise AutogradTypeError(f"root {place} is a {type(root).__name__}, not a tensor")
+        node, number = root if isinstance(root, GradientEdge) else edge_of(root)
+        if node is None:
+            raise AutogradError(
+                f"element {place} of tensors does not require grad and does not have a grad_fn"
+            )
+        shape, dtype = _output_meta(node, number)
+        if gradient is None:
+            seed = _implicit(shape, dtype)
+        else:
+            seed = _checked(gradient, shape, dtype, place)
+        seeds.append((node, number, xp.from_tensor(seed)))
+    return seeds
+
+
+def _implicit(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+    size = int(np.prod(shape))
+    if size != 1:
+        raise AutogradError(
+            f"grad can be implicitly created only for scalar outputs, and this one has shape "
+            f"{list(shape)}; give its gradient"
+        )
+    if dtype.kind == "c":
+        raise AutogradError(
+            "grad can be implicitly created only for real scalar outputs, and this one is complex; "
+            "give its gradient"
+        )
+    return fresh(np.ones(shape, dtype))
+
+
+def _checked(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Tensor:
+    if not isinstance(gradient, Tensor):
+        raise AutogradTypeError(
+            f"gradients can be either Tensors or None, but gradient {place} is a "
+            f"{type(gradient).__name__}"
+        )
+    if gradient.shape != shape:
+        raise AutogradError(
+            f"Mismatch in shape: grad_output[{place}] has a shape of {list(gradient.shape)} and "
+            f"output[{place}] has a shape of {list(shape)}."
+        )
+    if gradient.dtype != dtype and "c" in (gradient.dtype.kind, dtype.kind):
+        raise AutogradError(
+            f"both grad_output and output are required to have the same dtype where one is "
+            f"complex, but grad_output[{place}] is {gradient.dtype} and output[{place}] is {dtype}"
+        )
+    if gradient.dtype == dtype:
+        return gradient
+    if gradient._flags & REQUIRES_GRAD:
+        return tensors.astype(gradient, dtype)  # type: ignore[no-any-return]
+    return fresh(gradient._array.astype(dtype))

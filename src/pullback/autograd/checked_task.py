@@ -1,0 +1,36 @@
+"""The backward pass in anomaly mode: every node's result is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.anomaly import is_anomaly_check_nan_enabled, report_call
+from pullback.autograd.engine import GraphTask
+from pullback.autograd.node import Node
+from pullback.errors import AutogradError
+
+__all__ = ["CheckedTask"]
+
+
+class CheckedTask(GraphTask):
+    """A pass that says which forward operation failed, and stops at the first NaN."""
+
+    def _execute(self, node: Node, grad: Any) -> tuple[Any, ...]:
+        try:
+            results = super()._execute(node, grad)
+            if is_anomaly_check_nan_enabled():
+                self._check_nan(node, results)
+        except Exception:
+            report_call(node)
+            raise
+        return results
+
+    def _check_nan(self, node: Node, results: tuple[Any, ...]) -> None:
+        for place, result in enumerate(results):
+            tensor = self.xp.to_tensor(result)
+            if tensor is not None and np.isnan(tensor._array).any():
+                raise AutogradError(
+                    f"Function '{node.name()}' returned nan values in its {place}th output."
+                )

@@ -1,0 +1,5 @@
+"""Formulas of operators: creation."""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,131 @@
+"""Formulas of operators that reshape, move, join and cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from pullback.kernels.shape import split_bounds
+
+__all__ = [
+    "as_strided_backward",
+    "concatenate_backward",
+    "pad_with_zeros",
+    "permute_back",
+    "repeat_backward",
+    "roll_back",
+    "split_backward",
+    "stack_backward",
+    "tile_backward",
+    "unpad",
+]
+
+Shape = tuple[int, ...]
+
+
+def permute_back(xp: Any, grad: Any, axes: Any) -> Any:
+    """Undoes a permutation of axes."""
+    if axes is None:
+        return xp.permute_dims(grad)
+    inverse = [0] * len(axes)
+    for place, axis in enumerate(axes):
+        inverse[axis % len(axes)] = place
+    return xp.permute_dims(grad, inverse)
+
+
+def as_strided_backward(
+    xp: Any,
+    grad: Any,
+    shape: Shape,
+    taken: Sequence[int],
+    strides: Sequence[int],
+    storage_offset: int,
+) -> Any:
+    """Adds each gradient to the element that was read there, however often it was."""
+    places = np.asarray(storage_offset)
+    for n, step in zip(taken, strides, strict=True):
+        places = places[..., None] + step * np.arange(n)
+    flat = xp.index_put(xp.zeros([prod(shape)], grad.dtype), [places], grad, True)
+    return xp.reshape(flat, shape)
+
+
+def concatenate_backward(
+    xp: Any, grad: Any, shapes: Sequence[Shape], axis: int | None
+) -> list[Any]:
+    """Cuts a gradient into the parts that belong to the joined tensors."""
+    before = () if axis is None else (slice(None),) * (axis % grad.ndim)
+    parts, start = [], 0
+    for shape in shapes:
+        stop = start + (prod(shape) if axis is None else shape[len(before)])
+        part = xp.getitem(grad, (*before, slice(start, stop)))
+        parts.append(xp.reshape(part, shape) if axis is None else part)
+        start = stop
+    return parts
+
+
+def stack_backward(xp: Any, grad: Any, count: int, axis: int) -> list[Any]:
+    """Cuts a gradient into the slices that belong to the stacked tensors."""
+    before = (slice(None),) * (axis % grad.ndim)
+    return [xp.getitem(grad, (*before, number)) for number in range(count)]
+
+
+def split_backward(xp: Any, grads: Sequence[Any], shape: Shape, cuts: Any, axis: int) -> Any:
+    """Joins the gradients of parts; where cuts go back and parts overlap, their sum."""
+    axis %= len(shape)
+    bounds = split_bounds(shape[axis], cuts)
+    follows = [0, *(stop for _, stop in bounds)]
+    if all(start == last for (start, _), last in zip(bounds, follows, strict=False)):
+        return xp.concatenate(grads, axis)
+    total = xp.zeros(shape, grads[0].dtype)
+    for grad, (start, stop) in zip(grads, bounds, strict=True):
+        place = (slice(None),) * axis + (slice(start, stop),)
+        total = total + xp.getitem_backward(grad, shape, place)
+    return total
+
+
+def roll_back(xp: Any, grad: Any, shift: Any, axis: Any) -> Any:
+    """Moves elements back to where they came from."""
+    return xp.roll(grad, (-np.asarray(shift)).tolist(), axis)
+
+
+def tile_backward(xp: Any, grad: Any, shape: Shape, reps: Any) -> Any:
+    """Adds up the gradients of all copies."""
+    counts = np.atleast_1d(reps).tolist()
+    ndim = max(len(counts), len(shape))
+    counts = [1] * (ndim - len(counts)) + counts
+    lengths = (1,) * (ndim - len(shape)) + shape
+    apart = [n for pair in zip(counts, lengths, strict=True) for n in pair]
+    total = xp.sum(xp.reshape(grad, apart), list(range(0, 2 * ndim, 2)))
+    return xp.reshape(total, shape)
+
+
+def repeat_backward(xp: Any, grad: Any, shape: Shape, repeats: Any, axis: int | None) -> Any:
+    """Adds up the gradients of an element's copies."""
+    counts = np.asarray(repeats)
+    before, (n, *after) = ((), (prod(shape),)) if axis is None else _around(shape, axis)
+    if counts.size == 1:
+        apart = xp.reshape(grad, [*before, n, int(counts.reshape(())), *after])
+        return xp.reshape(xp.sum(apart, [len(before) + 1]), shape)
+    sources = np.repeat(np.arange(n), counts)
+    total = xp.zeros([*before, n, *after], grad.dtype)
+    total = xp.index_put(total, [*[None] * len(before), sources], grad, True)
+    return xp.reshape(total, shape)
+
+
+def _around(shape: Shape, axis: int) -> tuple[Shape, Shape]:
+    axis %= len(shape)
+    return shape[:axis], shape[axis:]
+
+
+def unpad(xp: Any, grad: Any, shape: Shape, widths: Sequence[int]) -> Any:
+    """Drops what was put around a tensor."""
+    spans = zip(widths[::2], shape, strict=True)
+    return xp.getitem(grad, tuple(slice(before, before + n) for before, n in spans))
+
+
+def pad_with_zeros(xp: Any, tangent: Any, widths: Sequence[int]) -> Any:
+    """The change of a padded tensor: what is around it does not change."""
+    return xp.constant_pad(tangent, widths, [0] * len(widths))

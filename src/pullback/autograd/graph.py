@@ -1,0 +1,73 @@
+"""The graph as users see it: nodes, edges, hooks on saved values; ``torch.autograd.graph``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+
+from pullback.autograd.edges import GradientEdge, get_gradient_edge
+from pullback.autograd.engine import current_graph_task_id, queue_callback
+from pullback.autograd.multi_grad import register_multi_grad_hook
+from pullback.autograd.mutation import allow_mutation_on_saved_tensors
+from pullback.autograd.node import Node
+from pullback.autograd.node_methods import SavedTensor
+from pullback.autograd.saved_hooks import (
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
+from pullback.errors import InferenceError
+from pullback.tensor.tensor import TRACKED, Tensor, version_of
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "SavedTensor",
+    "allow_mutation_on_saved_tensors",
+    "current_graph_task_id",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "queue_callback",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+
+def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
+    """Counts a write that autograd could not see, for example through a NumPy array.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0])
+    >>> x.numpy()[0] = 5.0
+    >>> increment_version(x)
+    >>> x._version
+    1
+    """
+    for written in [tensor] if isinstance(tensor, Tensor) else list(tensor):
+        if not written._flags & TRACKED:
+            raise InferenceError(
+                "increment_version: Inference tensors do not track version counter."
+            )
+        version_of(written)[0] += 1
+
+
+class _unsafe_preserve_version_counter:  # noqa: N801 - PyTorch's name
+    """A block whose writes to some tensors are not counted; gradients may become wrong silently."""
+
+    def __init__(self, tensor: Tensor | Iterable[Tensor]):
+        self._tensors = [tensor] if isinstance(tensor, Tensor) else list(tensor)
+        self._before = [version_of(t)[0] for t in self._tensors]
+
+    def __enter__(self) -> None:
+        pass  # the versions were noted when it was made
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for tensor, before in zip(self._tensors, self._before, strict=True):
+            version_of(tensor)[0] = before

@@ -1,0 +1,216 @@
+"""In-place operations: what may be written to, and how history follows the write.
+
+A write to a tensor replaces its edge by the node of the write; who used the old value keeps the old
+edge. A write to a view is a write to a part of its base::
+
+    a[:2].mul_(10)      a ── CopySlices ──┬── a's old edge
+                                          └── the other inputs of mul_
+
+``CopySlices`` takes the gradient of the whole base, runs the node of the write on the part that
+belongs to the view, and puts what it returns for the overwritten value in that part's place.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.autograd.mutation import announce_write
+from pullback.autograd.namespaces import arrays, tensors
+from pullback.autograd.node import Node, next_sequence_number
+from pullback.autograd.view import Replay, edge_of, move_retained, requires_grad, view_of
+from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, MUTATION, get_state
+from pullback.errors import InferenceError, InplaceError
+from pullback.tensor.memory import (
+    check_no_partial_overlap,
+    check_writable,
+    empty_in_layout,
+    layout_of,
+)
+from pullback.tensor.meta import Creation, View
+from pullback.tensor.tensor import NO_COUNTER, TRACKED, Tensor, version_of, wrap
+
+__all__ = [
+    "CopySlices",
+    "check_inplace",
+    "inference_write_error",
+    "leaf_error",
+    "rebase_history",
+    "write",
+    "write_out",
+]
+
+
+def check_inplace(tensor: Tensor, records: bool, *inputs: Tensor | None) -> None:
+    """Refuses a write that autograd forbids, before anything has changed.
+
+    `records` says whether the write is to be recorded: grad mode is on and something requires grad.
+    `inputs` are the other tensors that the operation reads.
+    """
+    state = get_state()
+    if not tensor._flags & TRACKED and not state.modes & INFERENCE:
+        raise inference_write_error()
+    counter = tensor._counter
+    if counter is not None:
+        for other in inputs:
+            if other is not None and other._counter is counter and other is not tensor:
+                check_no_partial_overlap(tensor._array, other._array)
+    if state.modes & MUTATION:
+        announce_write(tensor)
+    if state.modes & INFERENCE or not state.keep & REQUIRES_GRAD:
+        return
+    view = view_of(tensor)
+    if view is not None:
+        _check_view(tensor, view, records)
+    elif tensor._flags & REQUIRES_GRAD and tensor._edge is None:
+        raise leaf_error("a leaf Variable", "used in an in-place operation")
+
+
+def inference_write_error() -> InferenceError:
+    """The error for a write to an inference tensor where versions matter."""
+    return InferenceError(
+        "Inplace update to inference tensor outside InferenceMode: nobody would notice the write. "
+        "Write to a clone() of it, or inside inference_mode()."
+    )
+
+
+def leaf_error(what: str, how: str) -> InplaceError:
+    """The error for a write to a leaf that requires grad."""
+    return InplaceError(
+        f"{what} that requires grad is being {how}. Write to a copy (clone()), or update it inside "
+        f"no_grad()."
+    )
+
+
+def _check_view(tensor: Tensor, view: View, records: bool) -> None:
+    needs_grad = requires_grad(tensor)
+    if not (records or needs_grad):
+        return
+    if view.creation is Creation.INFERENCE:
+        raise InplaceError(
+            "a view was created in inference mode and is being modified inplace in normal mode. "
+            "Make the view outside of inference mode, or clone() it."
+        )
+    if view.creation is Creation.NO_GRAD:
+        raise InplaceError(
+            "a view was created in no_grad mode and is being modified inplace with grad mode "
+            "enabled. Make the view outside no_grad, or write inside it."
+        )
+    if view.creation is Creation.CUSTOM_SEVERAL:
+        raise InplaceError(
+            "a view is being modified inplace that is the output of a function that returns "
+            "multiple views: a custom Function. clone() it first."
+        )
+    if view.creation is Creation.CUSTOM:
+        raise InplaceError(
+            "a view was created inside a custom Function, or is an input that one has returned, "
+            "and is being modified inplace. That would bypass its backward; clone() it first."
+        )
+    if needs_grad and view.base._edge is None:
+        raise leaf_error("a view of a leaf Variable", "used in an in-place operation")
+
+
+def write(tensor: Tensor, array: Any, name: str) -> None:
+    """Puts a result into a tensor's own memory, and counts it."""
+    target = tensor._array
+    if array is not target:  # else the kernel has checked and written by itself
+        result = np.asarray(array)
+        if np.broadcast_shapes(result.shape, target.shape) != target.shape:
+            raise InplaceError(
+                f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape "
+                f"{list(np.broadcast_shapes(result.shape, target.shape))}"
+            )
+        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
+            raise InplaceError(
+                f"{name}: result type {result.dtype} can't be cast to the type {target.dtype} of "
+                f"the tensor that is written to"
+            )
+        check_writable(target, name)
+        np.copyto(target, result, casting="same_kind")
+    counter = version_of(tensor)
+    if counter is not NO_COUNTER:
+        counter[0] += 1
+
+
+def write_out(result: Any, out: Tensor, name: str) -> Tensor:
+    """Puts a result into the tensor that a caller handed in as ``out=``.
+
+    A write like any other: it is recorded if the result has a history, so nothing is lost.
+    """
+    if out.shape != result.shape:
+        raise ValueError(
+            f"{name}: out= has shape {out.shape}, but the result has shape {result.shape}"
+        )
+    return tensors.copy_(out, result)  # type: ignore[no-any-return]
+
+
+class CopySlices(Node):
+    """A write to a view, seen from its base."""
+
+    __slots__ = ("fn", "layout", "number", "place", "replay")
+    _saves: ClassVar[tuple[str, ...]] = ("fn", "replay")
+
+    def __init__(self, base: Tensor, replay: Replay, fn: Node, place: int, number: int):
+        self.fn = fn
+        self.replay = replay
+        self.place = place  # of the overwritten value among the inputs of `fn`
+        self.number = number  # of the written value among its outputs
+        # A view of the base is a view of its gradient only if the memory runs the same way.
+        self.layout = layout_of(base._array)
+        self._edges = (*fn._edges[:place], edge_of(base), *fn._edges[place + 1 :])
+        self._seq = next_sequence_number()
+        self._shape = base.shape
+        self._dtype = base.dtype
+        self._hooks = None
+        self._metadata = None
+
+    def release(self) -> None:
+        """Lets go of what the write itself saved."""
+        self.fn.release()
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+        """The base's gradient with the view's part replaced, and those of the other inputs."""
+        (grad,) = grads
+        if grad is None:
+            return (None,) * len(self._edges)
+        whole = empty_in_layout(self._shape, grad.dtype, self.layout)
+        if xp is arrays:
+            np.copyto(whole, grad)
+        else:
+            whole = xp.copy_(wrap(whole), grad)
+        part = self.replay(xp, whole)
+        parts = [None] * self.fn._outputs
+        parts[self.number] = xp.clone(part)
+        results = list(self.fn.backward(xp, *parts))
+        new = results[self.place]
+        if xp is arrays:
+            part[...] = 0 if new is None else new
+        else:
+            xp.copy_(part, xp.zeros(part.shape, part.dtype) if new is None else new)
+        results[self.place] = whole
+        return tuple(results)
+
+
+def rebase_history(tensor: Tensor, node: Node, place: int = 0, number: int = 0) -> None:
+    """Makes `node`, a recorded write, the history of the tensor that was written to.
+
+    `place` says which input of the node the overwritten value is, `number` which output the new.
+    """
+    view = view_of(tensor)
+    if view is not None:
+        base = view.base
+        old = base._edge
+        # The node keeps the edge of the view's old value; the base's own history goes on with it.
+        base._edge = (CopySlices(base, view.replay, node, place, number), 0)
+        base._flags = base._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+        tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+        if old is not None:
+            move_retained(old, base._edge)
+        return
+    old = tensor._edge
+    tensor._edge = (node, number)
+    tensor._flags |= REQUIRES_GRAD
+    if old is not None:
+        move_retained(old, tensor._edge)

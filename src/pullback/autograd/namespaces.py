@@ -1,0 +1,173 @@
+"""The two worlds in which a derivative formula can run: raw arrays, and tensors that record.
+
+A generated formula reads ``xp.conj(other)``; `xp` is one of the two namespaces below. Both offer
+every operator under its name, filled in by the generated modules, and what the engine itself needs.
+Raw arrays are the fast road; tensors are taken when the gradient is to be differentiated again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.autograd.saved import (
+    load_array,
+    load_output_array,
+    load_output_tensor,
+    load_tensor,
+)
+from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.errors import AutogradError, InferenceError
+from pullback.tensor.memory import check_writable
+from pullback.tensor.meta import Meta
+from pullback.tensor.tensor import NO_COUNTER, Tensor, fresh, version_of
+
+__all__ = ["Namespace", "arrays", "owned_copy", "tensors"]
+
+
+_SMALL = 16_384  # elements; below it, filling an array beats making a view with broadcast_to
+
+
+class Namespace:
+    """Functions by name; operators are added by ``pullback._generated.register``."""
+
+    def __init__(self, name: str, load: Callable[..., Any], load_output: Callable[..., Any]):
+        self.name = name
+        self.load = load
+        self.load_output = load_output
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # Python's own questions, not a formula's
+            raise AttributeError(name)
+        raise AutogradError(f"a formula calls {name!r}, which the namespace {self.name} lacks")
+
+    def __repr__(self) -> str:
+        return f"<namespace of {self.name}>"
+
+    @staticmethod
+    def shapes(values: list[Any]) -> list[tuple[int, ...]]:
+        """The shape of each value of a list."""
+        return [value.shape for value in values]
+
+    @staticmethod
+    def dtypes(values: list[Any]) -> list[Any]:
+        """The dtype of each value of a list."""
+        return [value.dtype for value in values]
+
+    def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
+        """The gradients of all outputs of a node; those that did not arrive are zero."""
+        return [
+            self.zeros(list(node._shape[number]), node._dtype[number]) if grad is None else grad
+            for number, grad in enumerate(grads)
+        ]
+
+    def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
+        """Undoes broadcasting: sums a gradient to the shape of what it is the gradient of."""
+        given = grad.shape
+        lead = len(given) - len(shape)
+        if lead < 0 or any(
+            want not in (1, got) for got, want in zip(given[lead:], shape, strict=True)
+        ):
+            raise AutogradError(
+                f"{blame()} - got {list(given)} but expected shape compatible with {list(shape)}"
+            )
+        axes = [*range(lead)]
+        axes += [lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
+        if axes:
+            grad = self.sum(grad, axes, True)
+        return self.reshape(grad, list(shape)) if grad.shape != shape else grad
+
+    def match_dtype(self, grad: Any, dtype: np.dtype[Any] | None, narrows: bool, blame: Any) -> Any:
+        """Gives a gradient the dtype of what it is the gradient of."""
+        if dtype is None:  # a leaf whose grad_dtype is None takes whatever comes
+            return grad
+        if grad.dtype.kind == "c" and dtype.kind != "c":
+            if not narrows:
+                raise AutogradError(
+                    f"{blame()} - got a gradient of dtype {grad.dtype} for an input of dtype "
+                    f"{dtype}; return its real part"
+                )
+            grad = self.real(grad)
+        return grad if grad.dtype == dtype else self.astype(grad, dtype)
+
+
+class _Arrays(Namespace):
+    """Formulas on raw arrays: nothing is recorded."""
+
+    def accumulate(self, meta: Meta, leaf: Tensor, grad: NDArray[Any]) -> None:
+        """Adds to a leaf's gradient in place; the first gradient is copied, so it is ours alone."""
+        held = meta.grad
+        if held is None:
+            meta.grad = fresh(owned_copy(grad, leaf._array))
+            return
+        counter = version_of(held)
+        if counter is NO_COUNTER and not get_state().modes & INFERENCE:
+            raise InferenceError(
+                "accumulation: Inplace update to inference tensor outside InferenceMode: the grad "
+                "of this leaf was made in inference mode. Set it to None first."
+            )
+        check_writable(held._array, "accumulation")
+        np.add(held._array, grad, out=held._array, casting="unsafe")
+        if counter is not NO_COUNTER:
+            counter[0] += 1
+
+    def expand(self, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+        """A value repeated to a larger shape; small ones are copied, which beats making a view."""
+        if math.prod(shape) > _SMALL:
+            return np.broadcast_to(value, shape)
+        result = np.empty(shape, value.dtype)
+        result[...] = value
+        return result
+
+    def from_tensor(self, tensor: Tensor) -> NDArray[Any]:
+        """What a tensor is in this namespace."""
+        return tensor._array
+
+    def to_tensor(self, value: Any) -> Tensor | None:
+        """A value of this namespace as a tensor, for hooks and results."""
+        return None if value is None else fresh(value)
+
+
+class _Tensors(Namespace):
+    """Formulas on tensors: what they compute can be differentiated again."""
+
+    def accumulate(self, meta: Meta, leaf: Tensor, grad: Tensor) -> None:  # noqa: ARG002
+        """Adds to a leaf's gradient out of place: the old one may be part of a graph."""
+        held = meta.grad
+        meta.grad = self.clone(grad) if held is None else self.add(held, grad)
+
+    def expand(self, value: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """A value repeated to a larger shape."""
+        return self.broadcast_to(value, list(shape))  # type: ignore[no-any-return]
+
+    def from_tensor(self, tensor: Tensor) -> Tensor:
+        """What a tensor is in this namespace."""
+        return tensor
+
+    def to_tensor(self, value: Any) -> Tensor | None:
+        """A value of this namespace as a tensor, for hooks and results."""
+        return value  # type: ignore[no-any-return]
+
+
+def owned_copy(grad: NDArray[Any], leaf: NDArray[Any]) -> NDArray[Any]:
+    """A copy in the memory layout of a dense leaf, else C-contiguous."""
+    dense = leaf.flags.forc or (
+        leaf.size and leaf.nbytes == sum((n - 1) * abs(s) for n, s in _axes(leaf)) + leaf.itemsize
+    )
+    if not dense:
+        return np.array(grad, order="C")
+    copy = np.empty_like(leaf, dtype=grad.dtype)
+    np.copyto(copy, grad)
+    return copy
+
+
+def _axes(array: NDArray[Any]) -> list[tuple[int, int]]:
+    return list(zip(array.shape, array.strides, strict=True))
+
+
+arrays = _Arrays("arrays", load_array, load_output_array)
+tensors = _Tensors("tensors", load_tensor, load_output_tensor)

@@ -1,0 +1,149 @@
+"""What users may do with a node: call it, hook it, read what it has saved.
+
+Attached to ``Node`` when ``pullback.autograd`` is imported, because a node itself knows neither
+tensors nor hooks. Saved values are read as ``node._saved_<name>``; ``node._raw_saved_<name>`` is a
+handle that takes hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pullback.autograd.hooks import RemovableHandle
+from pullback.autograd.namespaces import tensors
+from pullback.autograd.node import FREED, Node
+from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor
+from pullback.autograd.saved_hooks import Hooks, Packed, packed
+from pullback.errors import AutogradError, AutogradTypeError
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["InputMetadata", "SavedTensor", "attach_methods", "register_hook", "register_prehook"]
+
+_SAVED, _RAW = "_saved_", "_raw_saved_"
+
+
+class SavedTensor:
+    """A handle on one saved tensor of a node; takes a pair of hooks."""
+
+    __slots__ = ("_name", "_node", "_place")
+
+    def __init__(self, node: Node, name: str, place: int | None = None):
+        self._node = node
+        self._name = name
+        self._place = place  # in a list of saved tensors
+
+    def register_hooks(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        """Packs the value now, and unpacks it whenever it is needed.
+
+        >>> import pullback as pb
+        >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+        >>> y = pb.sin(x)
+        >>> y.grad_fn._raw_saved_self.register_hooks(lambda t: t * 2, lambda t: t / 2)
+        """
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise AutogradTypeError("register_hooks takes two functions: pack_hook and unpack_hook")
+        held = getattr(self._node, self._name)
+        value = held if self._place is None or held is FREED else held[self._place]
+        if value is FREED:
+            raise AutogradError(
+                "register_hooks on a saved tensor after it has been freed: a backward without "
+                "retain_graph=True has released it"
+            )
+        if isinstance(value, Packed):
+            raise AutogradError(
+                "register_hooks: the hooks have already been set for this saved tensor"
+            )
+        if value is None:
+            raise AutogradError("register_hooks: nothing was saved here; packing None is forbidden")
+        new = _with_hooks(self._node, value, (pack_hook, unpack_hook))
+        if self._place is not None:
+            new = (*held[: self._place], new, *held[self._place + 1 :])
+        setattr(self._node, self._name, new)
+
+
+def _with_hooks(node: Node, value: Any, hooks: Hooks) -> Any:
+    if isinstance(value, SavedOutput):
+        value.version = value.counter[0]  # hooks take over: the value is as it is now
+        return packed(load_output_tensor(node, value), hooks, value.number)
+    return packed(value, hooks)
+
+
+class InputMetadata(NamedTuple):
+    """What a node knows of one forward output, the input of its backward."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    device: str = "cpu"
+    is_tensor_subclass: bool = False
+
+
+def _input_metadata(self: Node) -> tuple[InputMetadata, ...]:
+    """Shape and dtype of every forward output."""
+    if self._outputs == 1:
+        return (InputMetadata(self._shape, self._dtype),)
+    return tuple(map(InputMetadata, self._shape, self._dtype))
+
+
+def _get_saved(self: Node, name: str) -> Any:
+    attribute = name.removeprefix(_RAW).removeprefix(_SAVED)
+    if attribute == name or attribute not in type(self)._saves:
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    value = getattr(self, attribute)
+    if attribute not in self._saves_tensors:
+        return value
+    expected = getattr(self, attribute + "_v", None)
+    is_list = type(value) is tuple or type(expected) is tuple
+    if name.startswith(_RAW):
+        if is_list:
+            assert type(expected) is tuple
+            return tuple(SavedTensor(self, attribute, place) for place in range(len(expected)))
+        return SavedTensor(self, attribute)
+    if expected is None:
+        return load_output_tensor(self, value)
+    loaded = load_tensor(self, value, expected)
+    return tuple(map(_shown, loaded)) if is_list else _shown(loaded)
+
+
+def _shown(tensor: Tensor | None) -> Tensor | None:
+    """A saved tensor as users see it; a Python number is kept bare until here."""
+    if tensor is None or type(tensor._array) is np.ndarray:
+        return tensor
+    return wrap(tensor._array)
+
+
+def _call(self: Node, *grads: Tensor | None) -> Any:
+    """Runs the node's backward on gradients of its outputs; a tuple, if there are several."""
+    if len(grads) != self._outputs:
+        raise AutogradTypeError(
+            f"{self.name()} takes {self._outputs} gradients, one for each output; got {len(grads)}"
+        )
+    results = self.backward(tensors, *grads)
+    return results[0] if len(results) == 1 else results
+
+
+def register_hook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
+    """Calls ``fn(grad_inputs, grad_outputs)`` after the node has run; it may return new ones."""
+    return RemovableHandle(self.hook_lists().post, fn)
+
+
+def register_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
+    """Calls ``fn(grad_outputs)`` before the node runs; it may return new ones."""
+    return RemovableHandle(self.hook_lists().pre, fn)
+
+
+def attach_methods() -> None:
+    """Gives ``Node`` everything above."""
+    members = {
+        "_input_metadata": property(_input_metadata),
+        "__getattr__": _get_saved,
+        "__call__": _call,
+        "register_hook": register_hook,
+        "register_prehook": register_prehook,
+    }
+    for name, member in members.items():
+        setattr(Node, name, member)

@@ -1,0 +1,177 @@
+"""Recording: how a call becomes a node. What generated autograd kernels share.
+
+A generated kernel for a plain operation does everything in place and calls only ``recorded``. The
+general kernel below serves every other case: a user's kernel underneath, saved-tensor hooks, and
+whatever a thread's state asks for. Both give the same graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.inplace import rebase_history, write
+from pullback.autograd.node import Node, next_sequence_number
+from pullback.autograd.saved import version
+from pullback.autograd.saved_hooks import pack_inputs
+from pullback.autograd.view import edge_of, make_view
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.modes import SAVED_HOOKS, get_state
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
+
+__all__ = [
+    "attach",
+    "edge_of",
+    "new_node",
+    "record_inplace",
+    "record_view",
+    "record_views",
+    "recorded",
+    "recorded_list",
+    "recorded_several",
+    "save",
+    "save_before_write",
+    "save_list",
+]
+
+_new = object.__new__
+_ndarray = np.ndarray
+_RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
+
+
+def new_node(kind: type[Node], edges: tuple[Any, ...]) -> Any:
+    """A node without results yet."""
+    node = _new(kind)
+    node._edges = edges
+    node._hooks = node._metadata = None
+    return node
+
+
+def recorded(node: Node, array: Any) -> Tensor:
+    """The tensor of a node's only result."""
+    if type(array) is not _ndarray:
+        array = np.asarray(array)
+    node._seq = next_sequence_number()
+    node._shape = array.shape
+    node._dtype = array.dtype
+    tensor = _new(Tensor)
+    tensor._array = array
+    tensor._counter = tensor._meta = None
+    if array.dtype.kind in "fc":
+        tensor._flags = _RECORDED_FLAGS
+        tensor._edge = (node, 0)
+    else:
+        tensor._flags = CPU_FLAGS
+        tensor._edge = None
+    return tensor
+
+
+def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...]) -> tuple[Any, ...]:
+    """The tensors of a node with several results; only some may be differentiable."""
+    results = [np.asarray(result) for result in results]
+    node._seq = next_sequence_number()
+    _describe(node, results)
+    made = []
+    for number, result in enumerate(results):
+        tensor = wrap(result)
+        if differentiable[number] and result.dtype.kind in "fc":
+            tensor._flags = _RECORDED_FLAGS
+            tensor._edge = (node, number)
+        made.append(tensor)
+    return tuple(made)
+
+
+def _describe(node: Node, results: Any) -> None:
+    """Tells a node the shapes and dtypes of its results; one by itself is not in a tuple."""
+    node._shape = tuple(result.shape for result in results)
+    node._dtype = tuple(result.dtype for result in results)
+    if len(results) == 1:
+        (node._shape,), (node._dtype,) = node._shape, node._dtype
+
+
+def save(node: Node, name: str, tensor: Tensor | None) -> None:
+    """Keeps an input for the backward pass."""
+    setattr(node, name, tensor)
+    setattr(node, name + "_v", version(tensor))
+
+
+def save_list(node: Node, name: str, list_: list[Tensor | None]) -> None:
+    """Keeps a list of inputs for the backward pass."""
+    setattr(node, name, tuple(list_))
+    setattr(node, name + "_v", tuple(map(version, list_)))
+
+
+def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
+    """Keeps a copy of what a write is about to replace, with the history that it had."""
+    copy = wrap(tensor._array.copy())
+    copy._flags = tensor._flags
+    copy._edge = edge if edge[0] is not None else None
+    save(node, name, copy)
+
+
+def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) -> Tensor:
+    """Writes a result into a tensor, and makes `node` its history if there is one."""
+    if node is not None and get_state().modes & SAVED_HOOKS:
+        pack_inputs(node)  # now: an input may lie in the memory that is about to change
+    write(tensor, result, name)
+    if node is not None and tensor.dtype.kind in "fc":
+        node._seq = next_sequence_number()
+        node._shape = tensor.shape
+        node._dtype = tensor.dtype
+        rebase_history(tensor, node)
+    return tensor
+
+
+def record_view(
+    node: Node | None, parent: Tensor, array: Any, step: Callable[[Any, Any], Any]
+) -> Tensor:
+    """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
+    if array.size and not np.may_share_memory(array, parent._array):
+        return fresh(array) if node is None else recorded(node, array)
+    if node is not None:
+        node._seq = next_sequence_number()
+        node._shape = array.shape
+        node._dtype = array.dtype
+    return make_view(parent, array, step, node)
+
+
+def recorded_list(node: Any, results: Any) -> list[Tensor]:
+    """The tensors of a node whose result is a list."""
+    results = list(results)
+    node._outputs = len(results)
+    return list(recorded_several(node, results, (True,) * len(results)))
+
+
+def record_views(
+    node: Any, parent: Tensor, results: Any, step: Callable[[Any, Any], Any]
+) -> list[Tensor]:
+    """The tensors of several views of one parent; each can be made again by itself."""
+    results = list(results)
+    if node is not None:
+        node._outputs = len(results)
+        node._seq = next_sequence_number()
+        _describe(node, results)
+    return [
+        make_view(parent, array, _picking(step, number), node, number)
+        for number, array in enumerate(results)
+    ]
+
+
+def _picking(step: Callable[[Any, Any], Any], number: int) -> Callable[[Any, Any], Any]:
+    return lambda xp, base: step(xp, base)[number]
+
+
+def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:
+    """Makes a node the history of results that another kernel has computed."""
+    made = results if isinstance(results, tuple | list) else [results]
+    node._seq = next_sequence_number()
+    if isinstance(results, list):
+        node._outputs = len(made)
+        differentiable = (True,) * len(made)
+    _describe(node, made)
+    for number, tensor in enumerate(made):
+        if differentiable[number] and tensor.dtype.kind in "fc":
+            tensor._flags |= REQUIRES_GRAD
+            tensor._edge = (node, number)

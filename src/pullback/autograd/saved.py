@@ -1,0 +1,131 @@
+"""Values that nodes keep for the backward pass, and the check that nobody wrote over them.
+
+A node stores an input as the tensor itself, beside the version it had. An output cannot be stored
+as its tensor, which would hold the node that holds it; a ``SavedOutput`` keeps array and counter.
+What went through the hooks of ``saved_tensors_hooks`` is stored as an object of ``saved_hooks.py``,
+which has a method ``unpack(node)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pullback.autograd.anomaly import is_anomaly_enabled
+from pullback.autograd.node import FREED, Node, freed_error
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.errors import AutogradError, SavedVersionError
+from pullback.tensor.tensor import Tensor, version_of, wrap
+
+__all__ = [
+    "SavedOutput",
+    "load_array",
+    "load_output_array",
+    "load_output_tensor",
+    "load_tensor",
+    "save_output",
+    "version",
+]
+
+
+def version(tensor: Tensor | None) -> int:
+    """How often a tensor's memory has been written to."""
+    counter = None if tensor is None else tensor._counter
+    return 0 if counter is None else counter[0]
+
+
+class SavedOutput:
+    """A result that its own node keeps, without a reference cycle."""
+
+    __slots__ = ("array", "counter", "flags", "number", "version")
+
+    def __init__(self, tensor: Tensor, number: int):
+        self.array = tensor._array
+        self.counter = version_of(tensor)
+        self.version = self.counter[0]
+        self.flags = tensor._flags
+        self.number = number
+
+
+def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
+    """What a node stores of its own result."""
+    return SavedOutput(tensor, number)
+
+
+def load_array(node: Node, value: Any, expected: Any) -> Any:
+    """A saved input as an array, checked; None where none was needed."""
+    if type(value) is Tensor:
+        counter = value._counter
+        if (0 if counter is None else counter[0]) == expected and (
+            value._meta is None or not value._meta.detached
+        ):
+            return value._array
+    loaded = load_tensor(node, value, expected)
+    if isinstance(loaded, list):
+        return [None if t is None else t._array for t in loaded]
+    return None if loaded is None else loaded._array
+
+
+def load_tensor(node: Node, value: Any, expected: Any) -> Any:
+    """A saved input with its place in the graph, checked; None where none was needed."""
+    if value is None:
+        return None
+    if value is FREED:
+        raise freed_error(node)
+    if type(value) is tuple:
+        return [load_tensor(node, t, v) for t, v in zip(value, expected, strict=True)]
+    if isinstance(value, Tensor):
+        if version(value) != expected:
+            raise _version_error(node, value, expected)
+        if value._meta is not None and value._meta.detached:
+            raise AutogradError(
+                f"{node.name()} needs a saved tensor that has been detached in-place, by "
+                f"detach_(), and so has lost its history. Use detach() instead."
+            )
+        return value
+    return value.unpack(node)
+
+
+def load_output_array(node: Node, value: Any) -> Any:
+    """A saved result as an array, checked."""
+    if type(value) is SavedOutput and value.counter[0] == value.version:
+        return value.array
+    loaded = load_output_tensor(node, value)
+    return None if loaded is None else loaded._array
+
+
+def load_output_tensor(node: Node, value: Any) -> Any:
+    """A saved result with its place in the graph, checked; None where none was needed."""
+    if value is None:
+        return None
+    if value is FREED:
+        raise freed_error(node)
+    if not isinstance(value, SavedOutput):
+        return value.unpack(node)
+    if value.counter[0] != value.version:
+        raise _version_error(node, value, value.version)
+    tensor = wrap(value.array)
+    tensor._counter = value.counter
+    tensor._flags = value.flags
+    tensor._edge = (node, value.number) if value.flags & REQUIRES_GRAD else None
+    return tensor
+
+
+def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
+    name = next((n for n in node._saves_tensors if getattr(node, n) is value), "in a list")
+    if isinstance(value, SavedOutput):
+        shape, now = value.array.shape, value.counter[0]
+        origin = f"output {value.number} of {node.name()}"
+    else:
+        shape, now = value.shape, version(value)
+        producer, number = value._edge or (None, 0)
+        origin = "a leaf" if producer is None else f"output {number} of {producer.name()}"
+    if is_anomaly_enabled():
+        hint = "the backtrace further above shows the operation that failed to compute its gradient"
+    else:
+        hint = "enable anomaly detection with set_detect_anomaly(True) to find the operation"
+    return SavedVersionError(
+        f"{node.name()}: one of the variables needed for gradient computation has been modified by "
+        f"an inplace operation: saved value {name!r} of shape {list(shape)}, which is {origin}, is "
+        f"at version {now}; expected version {expected} instead. Compute with a copy (clone()) "
+        f"before writing. Hint: {hint}."
+    )

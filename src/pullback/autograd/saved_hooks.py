@@ -1,0 +1,205 @@
+"""Hooks for saved values: ``saved_tensors_hooks`` and what is built on it.
+
+While hooks are in force the thread's state has the mode SAVED_HOOKS, and operators are linked to
+kernels that send what a node saves through here. A packed value is kept as whatever `pack_hook`
+returned, beside the tensor's place in the graph; nobody checks its version any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Self
+from weakref import ref
+
+from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.node import Node
+from pullback.autograd.saved import SavedOutput, load_output_tensor
+from pullback.autograd.view import edge_of
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.modes import SAVED_HOOKS, AutoGradMode, StateGuard, get_state
+from pullback.errors import AutogradError, AutogradTypeError
+from pullback.tensor.tensor import Tensor, meta_of, version_of, wrap
+
+__all__ = [
+    "Hooks",
+    "Packed",
+    "current_hooks",
+    "disable_saved_tensors_hooks",
+    "pack_inputs",
+    "pack_outputs",
+    "packed",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+]
+
+Hooks = tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]
+
+_active: ContextVar[tuple[Hooks, ...]] = ContextVar("pullback_saved_hooks", default=())
+_disabled: ContextVar[str | None] = ContextVar("pullback_saved_hooks_disabled", default=None)
+
+
+class Packed:
+    """A saved tensor that went through hooks."""
+
+    __slots__ = ("_edge", "_number", "_requires_grad", "_unpack", "_value")
+
+    def __init__(self, tensor: Tensor, hooks: Hooks, number: int | None):
+        pack, self._unpack = hooks
+        self._requires_grad = bool(tensor._flags & REQUIRES_GRAD)
+        self._number = number  # of the node's own output: an edge would be a reference cycle
+        self._edge = edge_of(tensor) if self._requires_grad and number is None else None
+        tracked = version_of(tensor)
+        before = tracked[0]
+        with AutoGradMode(False), StateGuard(end=SAVED_HOOKS):
+            self._value = pack(tensor)
+        if tracked[0] != before:
+            raise AutogradError(
+                "a saved tensor's pack hook is modifying its input in place; write to a clone()"
+            )
+
+    def unpack(self, node: Node) -> Tensor:
+        """What the hook returns now, in the place of the graph where the saved tensor was."""
+        unpacked = self._unpack(self._value)
+        if not isinstance(unpacked, Tensor):
+            raise AutogradTypeError(
+                f"Output of saved tensor unpack_hook expected to be a Tensor, not "
+                f"{type(unpacked).__name__}"
+            )
+        tensor = wrap(unpacked._array)
+        tensor._counter = unpacked._counter
+        if self._requires_grad:
+            tensor._flags |= REQUIRES_GRAD
+            edge = (node, self._number) if self._number is not None else self._edge
+            assert edge is not None
+            if isinstance(edge[0], AccumulateGrad):
+                meta_of(tensor).accumulator = ref(edge[0])  # it stays a leaf, with the leaf's node
+            else:
+                tensor._edge = edge
+        return tensor
+
+
+def current_hooks() -> Hooks | None:
+    """The hooks in force: the innermost ones."""
+    return _active.get()[-1] if get_state().modes & SAVED_HOOKS else None
+
+
+def packed(tensor: Any, hooks: Hooks, number: int | None = None) -> Any:
+    """A saved value after its hooks; None and Python numbers need none."""
+    if tensor is None or type(tensor._array) in (bool, int, float, complex):
+        return tensor
+    return Packed(tensor, hooks, number)
+
+
+def pack_inputs(node: Any) -> None:
+    """Sends the inputs that a node has saved through the hooks in force, if there are any."""
+    hooks = current_hooks()
+    if hooks is None:
+        return
+    for name in node._saves_tensors:
+        value = getattr(node, name, None)
+        if isinstance(value, Tensor):
+            setattr(node, name, packed(value, hooks))
+        elif type(value) is tuple:
+            setattr(node, name, tuple(packed(tensor, hooks) for tensor in value))
+
+
+def pack_outputs(node: Any) -> None:
+    """Sends the results that a node has saved through the hooks in force, if there are any."""
+    hooks = current_hooks()
+    if hooks is None:
+        return
+    for name in node._saves_tensors:
+        value = getattr(node, name, None)
+        if isinstance(value, SavedOutput):
+            setattr(node, name, packed(load_output_tensor(node, value), hooks, value.number))
+
+
+class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
+    """A block in which what nodes save is packed by one function and unpacked by another.
+
+    Args:
+        pack_hook: takes each tensor that is saved; what it returns is stored instead.
+        unpack_hook: takes what was stored, each time that it is needed, and returns a tensor.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> with saved_tensors_hooks(lambda t: t.numpy(force=True).tolist(), pb.tensor):
+    ...     y = pb.sin(x)
+    >>> y.grad_fn._saved_self.tolist()
+    [1.0, 2.0]
+    """
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]):
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+        self._entered: list[tuple[tuple[Hooks, ...], StateGuard]] = []
+
+    def __enter__(self) -> Self:
+        message = _disabled.get()
+        if message is not None:
+            raise AutogradError(message)
+        guard = StateGuard(begin=SAVED_HOOKS)
+        self._entered.append((_active.get(), guard))
+        _active.set((*_active.get(), (self.pack_hook, self.unpack_hook)))
+        guard.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        before, guard = self._entered.pop()
+        guard.__exit__(kind, error, trace)
+        _active.set(before)
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
+    """A block in which saved values are kept in the CPU's memory, where they are anyway.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> with save_on_cpu():
+    ...     y = (x * x).sum()
+    >>> y.backward()
+    >>> x.grad.tolist()
+    [2.0, 4.0]
+    """
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cpu"):
+        self.pin_memory = pin_memory
+        self.device_type = device_type
+        super().__init__(lambda tensor: tensor, lambda stored: stored)
+
+
+class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name
+    """A block in which ``saved_tensors_hooks`` raises an error with a given message.
+
+    >>> with disable_saved_tensors_hooks("no hooks here"), save_on_cpu():
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    pullback.errors.AutogradError: no hooks here
+    """
+
+    def __init__(self, error_message: str):
+        self.error_message = error_message
+        self._before: list[str | None] = []
+
+    def __enter__(self) -> Self:
+        if _active.get():
+            raise AutogradError(self.error_message)
+        self._before.append(_disabled.get())
+        _disabled.set(self.error_message)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _disabled.set(self._before.pop())

@@ -1,0 +1,148 @@
+"""A tensor's data seen from autograd: detached, as an array, printed, copied, pickled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pullback.autograd.saved import version
+from pullback.autograd.view import edge_of, requires_grad, view_of
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.errors import AutogradError, InferenceError, InplaceError
+from pullback.tensor.repr import render
+from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, version_of, wrap
+
+__all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
+
+
+def _version(self: Tensor) -> int:
+    if not self._flags & TRACKED:
+        raise InferenceError("Inference tensors do not track version counter.")
+    return version(self)
+
+
+def detach(self: Tensor) -> Tensor:
+    """The same memory without history; writes to it are noticed by both."""
+    tensor = wrap(self._array)
+    if not self._flags & TRACKED:
+        return as_inference(tensor)
+    tensor._counter = version_of(self)
+    return tensor
+
+
+def detach_(self: Tensor) -> Tensor:
+    """Cuts the tensor itself from its history."""
+    if view_of(self) is not None:
+        raise InplaceError(
+            "Can't detach views in-place: the base would keep its history; use detach()"
+        )
+    if self._edge is not None:
+        self._edge = None
+        meta_of(self).detached = True
+    self._flags &= ~REQUIRES_GRAD
+    return self
+
+
+def _get_data(self: Tensor) -> Tensor:
+    """The same memory with neither history nor version: writes to it are noticed by nobody."""
+    tensor = wrap(self._array)
+    return tensor if self._flags & TRACKED else as_inference(tensor)
+
+
+def _set_data(self: Tensor, new: Tensor) -> None:
+    if not isinstance(new, Tensor):
+        raise TypeError(f"data must be a Tensor, not {type(new).__name__}")
+    if self._flags & REQUIRES_GRAD and new.dtype.kind not in "fc":
+        raise AutogradError(
+            f"the data of a tensor that requires grad must be floating point or complex, not "
+            f"{new.dtype}"
+        )
+    self._array = new._array
+
+
+def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
+    """The tensor's own array, sharing memory; with `force`, also of a tensor that requires grad."""
+    if requires_grad(self) and not force:
+        raise AutogradError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    return self._array
+
+
+def __array__(  # noqa: N807 - NumPy's name
+    self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None
+) -> NDArray[Any]:
+    array = numpy(self)
+    if copy is False and dtype is not None and array.dtype != dtype:
+        raise ValueError(f"a tensor of dtype {array.dtype} cannot become {dtype} without a copy")
+    return np.array(array, dtype=dtype, copy=copy)
+
+
+def __float__(self: Tensor) -> float:  # noqa: N807 - Python's name
+    if requires_grad(self):
+        warnings.warn(
+            "float() of a tensor with requires_grad=True gives a number that is no part of the "
+            "graph; say x.detach() or x.item() if that is meant.",
+            stacklevel=2,
+        )
+    return float(self._only_element())
+
+
+def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
+    notes = []
+    try:
+        node = self.grad_fn
+    except InplaceError:
+        notes.append("grad_fn=<Invalid>")
+    else:
+        if node is not None:
+            notes.append(f"grad_fn=<{node.name()}>")
+        elif requires_grad(self):
+            notes.append("requires_grad=True")
+    return render(np.asarray(self._array), notes)
+
+
+def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - Python's name
+    if edge_of(self)[0] is not None and not self.is_leaf:
+        raise AutogradError(
+            "only graph leaves support the deepcopy protocol, and this tensor has a history that "
+            "cannot be copied; copy x.detach() instead"
+        )
+    found = memo.get(id(self))
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    copy = memo[id(self)] = wrap(self._array.copy(order="K"))
+    copy._flags |= self._flags & REQUIRES_GRAD
+    if self._meta is not None and self._meta.grad is not None:
+        meta_of(copy).grad = __deepcopy__(self._meta.grad, memo)
+    return copy
+
+
+def __reduce__(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:  # noqa: N807
+    return _restored, (np.asarray(self._array), requires_grad(self))
+
+
+def _restored(array: NDArray[Any], grad: bool) -> Tensor:
+    """A tensor as it comes out of a pickle: a leaf."""
+    tensor = wrap(array)
+    if grad:
+        tensor._flags |= REQUIRES_GRAD
+    return tensor
+
+
+DATA_METHODS: dict[str, Any] = {
+    "_version": property(_version),
+    "data": property(_get_data, _set_data),
+    "detach": detach,
+    "detach_": detach_,
+    "numpy": numpy,
+    "__array__": __array__,
+    "__float__": __float__,
+    "__repr__": __repr__,
+    "__deepcopy__": __deepcopy__,
+    "__reduce__": __reduce__,
+}

@@ -1,0 +1,231 @@
+"""What autograd adds to ``Tensor``: flags, gradients, history, hooks.
+
+Attached to the class when ``pullback.autograd`` is imported, because the data type itself must not
+know the graph.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.api import backward
+from pullback.autograd.hooks import RemovableHandle
+from pullback.autograd.node import Node
+from pullback.autograd.retain import retain_grad
+from pullback.autograd.tensor_data import DATA_METHODS
+from pullback.autograd.view import edge_of, requires_grad, view_of
+from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.errors import AutogradError, AutogradTypeError, InferenceError
+from pullback.tensor.meta import OWN
+from pullback.tensor.tensor import TRACKED, Tensor, meta_of
+
+__all__ = [
+    "attach_methods",
+    "is_inference",
+    "register_hook",
+    "register_post_accumulate_grad_hook",
+    "requires_grad_",
+]
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    if not isinstance(value, bool):
+        raise AutogradError(f"requires_grad must be a bool, not {type(value).__name__}")
+    if not _is_leaf(self):
+        advice = "" if value else " To use a value outside the graph, call detach()."
+        raise AutogradError(f"you can only change requires_grad flags of leaf variables.{advice}")
+    _change_requires_grad(self, value)
+
+
+def _change_requires_grad(self: Tensor, value: bool) -> None:
+    if not value:
+        self._flags &= ~REQUIRES_GRAD
+        if view_of(self) is not None:
+            self._flags |= PLAIN_VIEW  # as before: its base may come to require grad
+        return
+    if self.dtype.kind not in "fc":
+        raise AutogradError(
+            f"only Tensors of floating point and complex dtype can require gradients, and this one "
+            f"is {self.dtype}"
+        )
+    if not self._flags & TRACKED and not get_state().modes & INFERENCE:
+        raise InferenceError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode would promise a "
+            "gradient that it cannot have; use a clone() of it"
+        )
+    self._flags = self._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Sets ``requires_grad`` and returns the tensor."""
+    if _is_leaf(self):
+        _change_requires_grad(self, bool(requires_grad))
+    elif not requires_grad:
+        _set_requires_grad(self, False)
+    return self
+
+
+def _is_leaf(self: Tensor) -> bool:
+    return self._edge is None and (view_of(self) is None or _grad_fn(self) is None)
+
+
+def _grad_fn(self: Tensor) -> Node | None:
+    """The node that made this tensor, or None for a leaf."""
+    if self._edge is not None:
+        return self._edge[0]  # type: ignore[no-any-return]
+    if view_of(self) is None:
+        return None
+    node = edge_of(self)[0]
+    return None if isinstance(node, AccumulateGrad) else node
+
+
+def _output_nr(self: Tensor) -> int:
+    return 0 if _grad_fn(self) is None else edge_of(self)[1]
+
+
+def _get_grad(self: Tensor) -> Tensor | None:
+    meta = self._meta
+    if meta is not None and meta.grad is not None:
+        return meta.grad
+    if not (meta is not None and meta.retains_grad) and not _is_leaf(self):
+        warnings.warn(
+            "the .grad of a tensor that is not a leaf is being read, which backward() fills only "
+            "if retain_grad() was called on the tensor",
+            stacklevel=2,
+        )
+    return None
+
+
+def _set_grad(self: Tensor, value: Tensor | None) -> None:
+    if value is None:
+        if self._meta is not None:
+            self._meta.grad = None
+        return
+    if not isinstance(value, Tensor):
+        raise AutogradTypeError(f"grad must be a Tensor or None, not {type(value).__name__}")
+    if value is self:
+        raise AutogradError("a tensor cannot be its own grad")
+    if value.shape != self.shape:
+        raise AutogradError(
+            f"a grad of another size cannot be assigned: its shape is {list(value.shape)}, the "
+            f"tensor's {list(self.shape)}"
+        )
+    wanted = _get_grad_dtype(self)
+    if wanted is not None and value.dtype != wanted:
+        raise AutogradError(
+            f"a grad of dtype {value.dtype} cannot be assigned where grad_dtype is {wanted}; cast "
+            f"it, or set grad_dtype"
+        )
+    meta_of(self).grad = value
+
+
+def _get_grad_dtype(self: Tensor) -> np.dtype[Any] | None:
+    """The dtype of accumulated gradients: the tensor's own unless set; None takes any."""
+    wanted = OWN if self._meta is None else self._meta.grad_dtype
+    return self.dtype if wanted is OWN else wanted
+
+
+def _set_grad_dtype(self: Tensor, value: DTypeLike) -> None:
+    if not _is_leaf(self):
+        raise AutogradError("grad_dtype belongs to leaf tensors, and this one has a history")
+    wanted = None if value is None else np.dtype(value)
+    meta = meta_of(self)
+    if meta.grad is not None and wanted is not None and meta.grad.dtype != wanted:
+        raise AutogradError(
+            f"grad_dtype cannot become {wanted}: there is already a gradient of dtype "
+            f"{meta.grad.dtype}; set grad to None first"
+        )
+    meta.grad_dtype = wanted
+    accumulator = None if meta.accumulator is None else meta.accumulator()
+    if accumulator is not None:
+        accumulator._dtype = wanted
+
+
+def _retains_grad(self: Tensor) -> bool:
+    return self._meta is not None and self._meta.retains_grad
+
+
+def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
+    """Calls `hook` with this tensor's gradient in every backward pass; it may return another."""
+    if not requires_grad(self):
+        raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+    if _is_leaf(self):
+        meta = meta_of(self)
+        if meta.hooks is None:
+            meta.hooks = {}
+        return RemovableHandle(meta.hooks, hook)
+    node, number = edge_of(self)
+    assert node is not None
+    return RemovableHandle(node.hook_lists().tensor.setdefault(number, {}), hook)
+
+
+def register_post_accumulate_grad_hook(self: Tensor, hook: Any) -> RemovableHandle:
+    """Calls `hook` with this leaf after its gradient has been accumulated."""
+    if not requires_grad(self):
+        raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+    if not _is_leaf(self):
+        raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    meta = meta_of(self)
+    if meta.accumulator_hooks is None:
+        meta.accumulator_hooks = {}
+    return RemovableHandle(meta.accumulator_hooks, hook)
+
+
+def _backward(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Adds this tensor's gradients to the ``grad`` of the leaves that it came from."""
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def _is_view(self: Tensor) -> bool:
+    """Whether the tensor is a tracked view of another one."""
+    return view_of(self) is not None
+
+
+def _base(self: Tensor) -> Tensor | None:
+    view = view_of(self)
+    return None if view is None else view.base
+
+
+def is_inference(self: Tensor) -> bool:
+    """Whether the tensor was made in inference mode, and has neither version nor history."""
+    return not self._flags & TRACKED
+
+
+def attach_methods() -> None:
+    """Gives ``Tensor`` everything above, and what ``tensor_data`` has."""
+    _backward.__name__ = "backward"
+    members: dict[str, Any] = {
+        "requires_grad": property(requires_grad, _set_requires_grad),
+        "is_leaf": property(_is_leaf),
+        "grad_fn": property(_grad_fn),
+        "output_nr": property(_output_nr),
+        "grad": property(_get_grad, _set_grad, lambda self: _set_grad(self, None)),
+        "grad_dtype": property(_get_grad_dtype, _set_grad_dtype),
+        "retains_grad": property(_retains_grad),
+        "_base": property(_base),
+        "backward": _backward,
+        **DATA_METHODS,
+    }
+    for function in (
+        requires_grad_,
+        retain_grad,
+        register_hook,
+        register_post_accumulate_grad_hook,
+        _is_view,
+        is_inference,
+    ):
+        members[function.__name__] = function
+    for name, member in members.items():
+        setattr(Tensor, name, member)

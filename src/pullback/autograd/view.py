@@ -1,0 +1,145 @@
+"""Views: tensors that share memory with a base, and what the graph knows of them.
+
+A view shares its base's version counter and keeps how to make it again from the base::
+
+    a = w * 1           a ── MulBackward0 ── w
+    v = a[:2]           v: base a, replay = "take [:2]", edge = the slicing, at version 0
+    a.mul_(5)           a ── MulBackward0' ── MulBackward0 ── w        version 1
+    v.grad_fn           the edge is of version 0: replay [:2] on a, take that edge, note version 1
+
+So nobody has to find the views of a tensor that is written to; a view whose base has moved on makes
+its edge anew when it is next asked for. What was computed from the old value keeps the old edge.
+A write that was not recorded leaves the base's edge as it is, and then the view's edge holds too.
+
+A write to a view goes the other way, to the base: see ``inplace.py``.
+
+A view's own ``_edge`` slot stays empty, so that recording always comes through ``edge_of``. A view
+of a tensor that does not require grad carries the flag PLAIN_VIEW: its base may come to require
+grad by a later write, and calls with such a view look here first. A view that was made under
+``no_grad`` has no edge either, and counts as requiring grad when its base does; gradients stop at
+it.
+
+Every view can be made again by itself, also one of several that one call has made (``unbind``), so
+these may be written to like any other. PyTorch forbids that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.autograd.accumulate import leaf_edge
+from pullback.autograd.namespaces import tensors
+from pullback.autograd.node import Edge, Node
+from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
+from pullback.errors import InplaceError
+from pullback.tensor.meta import Creation, View
+from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, version_of, wrap
+
+__all__ = ["Replay", "edge_of", "make_view", "move_retained", "refresh", "requires_grad", "view_of"]
+
+Replay = Callable[[Any, Any], Any]  # (namespace, base) -> view
+
+
+def view_of(tensor: Tensor) -> View | None:
+    """How a tensor hangs on its base, if it is a view."""
+    return None if tensor._meta is None else tensor._meta.view
+
+
+def make_view(
+    parent: Tensor, array: Any, step: Replay, node: Node | None, number: int = 0
+) -> Tensor:
+    """The tensor of an array that shares `parent`'s memory; `step` makes it from the parent."""
+    view = wrap(array)
+    if not parent._flags & TRACKED and node is None:
+        return as_inference(view)
+    view._counter = version_of(parent)
+    above = view_of(parent)
+    base = parent if above is None else above.base
+    replay = step if above is None else _compose(above.replay, step)
+    creation = _creation()
+    if above is not None and creation is Creation.RECORDED:
+        creation = above.creation
+    edge = None if node is None else (node, number)
+    meta_of(view).view = View(base, replay, creation, edge, _version(view))
+    view._flags = parent._flags & ~(REQUIRES_GRAD | PLAIN_VIEW)
+    view._flags |= PLAIN_VIEW if node is None else REQUIRES_GRAD
+    return view
+
+
+def _creation() -> Creation:
+    state = get_state()
+    if state.modes & INFERENCE:
+        return Creation.INFERENCE
+    return Creation.RECORDED if state.keep & REQUIRES_GRAD else Creation.NO_GRAD
+
+
+def _version(view: Tensor) -> int:
+    # An inference tensor that requires grad has views with a history, and no version.
+    return version_of(view)[0] if view._flags & TRACKED else 0
+
+
+def _compose(first: Replay, second: Replay) -> Replay:
+    return lambda xp, base: second(xp, first(xp, base))
+
+
+def requires_grad(tensor: Tensor) -> bool:
+    """Whether a tensor counts as requiring grad; a view without an edge is asked for its base."""
+    if tensor._flags & REQUIRES_GRAD:
+        return True
+    if not tensor._flags & PLAIN_VIEW:
+        return False
+    refresh(tensor)
+    view = view_of(tensor)
+    base = tensor if view is None else view.base
+    return bool((tensor._flags | base._flags) & REQUIRES_GRAD)
+
+
+def edge_of(tensor: Tensor) -> Edge:
+    """Where a tensor's gradient flows: its node, its accumulator, or nowhere."""
+    edge = tensor._edge
+    if edge is not None:
+        return edge
+    view = view_of(tensor)
+    if view is None:
+        return leaf_edge(tensor)
+    refresh(tensor)
+    return leaf_edge(tensor) if view.edge is None else view.edge
+
+
+def refresh(tensor: Tensor) -> None:
+    """Brings a view's edge up to date with writes to its base since it was computed."""
+    view = view_of(tensor)
+    if view is None or not tensor._flags & TRACKED:
+        return
+    now = version_of(tensor)[0]
+    if view.version == now:
+        return
+    base = view.base
+    if base._edge is None or base._edge is view.base_edge:  # written to without recording
+        view.version = now
+        return
+    if view.creation is not Creation.RECORDED:
+        raise InplaceError(
+            f"a view was created {view.creation.value} and its base or another view of its base "
+            f"has been modified inplace with grad mode enabled. Make the view in grad mode and by "
+            f"an operator, or clone() it."
+        )
+    with NormalModeGuard(without_hooks=True):
+        again = view_of(view.replay(tensors, base))
+    assert again is not None
+    if view.edge is not None and again.edge is not None:
+        move_retained(view.edge, again.edge)
+    view.edge = again.edge
+    view.base_edge = base._edge
+    view.version = now
+    tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+
+
+def move_retained(old: Edge, new: Edge) -> None:
+    """``retain_grad`` follows a tensor to its newest value; hooks stay with the old one."""
+    hooks = None if old[0] is None else old[0]._hooks
+    if hooks is not None and old[1] in hooks.retained:
+        assert new[0] is not None
+        new[0].hook_lists().retained[new[1]] = hooks.retained.pop(old[1])

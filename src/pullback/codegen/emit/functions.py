@@ -1,0 +1,113 @@
+"""Public functions and methods: fixed signatures that go straight to an operator's table."""
+
+from __future__ import annotations
+
+from pullback.codegen.emit.model import (
+    Emitted,
+    default_of,
+    has_gaps,
+    is_tensor,
+    is_tensor_list,
+    is_tensor_value,
+)
+from pullback.codegen.emit.source import WIDTH, docstring, indent
+from pullback.schema import Argument, OptionalType
+
+__all__ = ["emit_function", "emit_operator", "positional_only", "public_name"]
+
+_NAMELESS = ("self", "other", "tensors")
+
+
+def public_name(op: Emitted) -> str:
+    """What the function is called in Python; the operator's own name unless the table says."""
+    return op.function.python or op.name
+
+
+def emit_operator(op: Emitted, namespace: str) -> str:
+    """The line that defines an operator."""
+    quote = "'" if '"' in str(op.schema) else '"'
+    text = f"{quote}{namespace}::{op.schema}{quote}"
+    line = f"{op.name} = stock_operator({text})\n"
+    return line if len(line) <= WIDTH + 1 else f"{op.name} = stock_operator(\n    {text}\n)\n"
+
+
+def emit_function(op: Emitted, *, out: str | None = None) -> str:
+    """The public function of an operator; `out` is the operator that takes ``out=`` as well."""
+    body = [_docstring(op)]
+    body += [_operand(a) for a in op.tensors if _operand(a)]
+    if out:
+        passed = ", ".join(filter(None, [op.passed(), "out=out"]))
+        body.append(f"if out is not None:\n    return operators.{out}.operator({passed})")
+    body.append(f"flags = {_flags(op)}")
+    for argument in op.tensors:
+        body += _more_flags(argument)
+    body += [
+        "try:",
+        f"    kernel = operators.{op.name}.calls[get_state()][flags]",
+        "except KeyError:",
+        f"    kernel = operators.{op.name}.link_call(flags)",
+    ]
+    body.append(f"return kernel({op.passed()})")
+    return f"def {public_name(op)}({_parameters(op, out)}):\n" + indent("\n".join(body)) + "\n"
+
+
+def _docstring(op: Emitted) -> str:
+    return docstring(op.function.doc, [])
+
+
+def positional_only(op: Emitted) -> int:
+    """How many leading parameters have no name for callers: tensors that are just operands."""
+    last = 0
+    for place, argument in enumerate(op.positional, 1):
+        if not is_tensor_value(argument.type):
+            break
+        if argument.name in _NAMELESS:
+            last = place
+    return last
+
+
+def _parameters(op: Emitted, out: str | None) -> str:
+    """The parameter list of a public function."""
+    texts = [argument.name + default_of(argument) for argument in op.positional]
+    last = positional_only(op)
+    if last:
+        texts.insert(last, "/")
+    if op.keyword_only or out:
+        texts += ["*", *(a.name + default_of(a) for a in op.keyword_only)]
+    return ", ".join([*texts, "out=None"] if out else texts)
+
+
+def _operand(argument: Argument) -> str:
+    name = argument.name
+    if is_tensor_list(argument.type):
+        kept = "t is None or type(t) is Tensor" if has_gaps(argument.type) else "type(t) is Tensor"
+        return f"{name} = [t if {kept} else as_operand(t) for t in {name}]"
+    if isinstance(argument.type, OptionalType):
+        condition = f"{name} is not None and type({name}) is not Tensor"
+        return f"if {condition}:\n    {name} = as_operand({name})"
+    return f"if type({name}) is not Tensor:\n    {name} = as_operand({name})"
+
+
+def _flags(op: Emitted) -> str:
+    plain = [
+        f"{a.name}._flags"
+        for a in op.tensors
+        if is_tensor(a.type) and not isinstance(a.type, OptionalType)
+    ]
+    if plain:
+        return " | ".join(plain)
+    lists = [a.name for a in op.tensors if is_tensor_list(a.type)]
+    if lists:  # an empty list goes to the kernel, which says what is wrong
+        return f"0 if {' or '.join(lists)} else CPU_FLAGS"
+    return "0" if op.tensors else "CPU_FLAGS"
+
+
+def _more_flags(argument: Argument) -> list[str]:
+    name = argument.name
+    if is_tensor_list(argument.type):
+        if has_gaps(argument.type):
+            return [f"for t in {name}:", "    if t is not None:", "        flags |= t._flags"]
+        return [f"for t in {name}:", "    flags |= t._flags"]
+    if isinstance(argument.type, OptionalType):
+        return [f"if {name} is not None:", f"    flags |= {name}._flags"]
+    return []

@@ -1,0 +1,216 @@
+"""Kernels on tensors: plain ones, those that write or make views, and those that record.
+
+What an operator computes stands in the table as the name of a function on arrays. Everything here
+is the code around that one call.
+"""
+
+from __future__ import annotations
+
+from pullback.codegen.emit.model import (
+    Emitted,
+    has_gaps,
+    is_tensor,
+    is_tensor_list,
+    is_tensor_value,
+)
+from pullback.codegen.emit.nodes import guard_of
+from pullback.codegen.emit.source import indent, quoted, tuple_text
+from pullback.codegen.model import SavedAttribute
+from pullback.schema import Argument, OptionalType
+
+__all__ = ["array_function", "emit_composite", "emit_kernels"]
+
+
+def emit_kernels(op: Emitted) -> str:
+    """The kernels of one operator that has a function on arrays."""
+    parts = [_plain(op)]
+    if op.is_view:
+        parts.append(_view(op, recording=False))
+    elif op.inplace:
+        parts.append(_inplace(op, recording=False))
+    if op.info is not None:
+        if op.is_view:
+            parts.append(_view(op, recording=True))
+        elif op.inplace:
+            parts.append(_inplace(op, recording=True))
+        else:
+            parts.append(_record(op))
+    return "\n\n".join(parts)
+
+
+def emit_composite(op: Emitted, entry: str, module: str) -> str:
+    """The kernel of an ``out=`` or foreach function: it calls the entry's own function."""
+    function = f"{module}.{entry}"
+    if op.schema.is_out_fn():
+        out = op.schema.arguments.out[0].name
+        parameters = ", ".join(filter(None, [op.parameters(), "" if op.keyword_only else "*", out]))
+        return (
+            f"def {op.name}_composite({parameters}):\n"
+            f"    return write_out({function}({op.passed()}), {out}, {quoted(op.name)})\n"
+        )
+    lists = [a.name for a in op.arguments if is_tensor_list(a.type)]
+    each = ", ".join(
+        ("each_" + a.name if a in op.positional else f"{a.name}=each_{a.name}")
+        if a.name in lists
+        else (a.name if a in op.positional else f"{a.name}={a.name}")
+        for a in op.arguments
+    )
+    targets = ", ".join(f"each_{name}" for name in lists)
+    source = lists[0] if len(lists) == 1 else f"zip({', '.join(lists)}, strict=True)"
+    return (
+        f"def {op.name}_composite({op.parameters()}):\n"
+        f"    return [{function}({each}) for {targets} in {source}]\n"
+    )
+
+
+def array_function(kernel: str) -> str:
+    """The expression of a kernel's name in a table: ``numpy.sin`` or ``kernels.shape.reshape``."""
+    return kernel.replace("numpy.", "np.", 1) if kernel.startswith("numpy.") else kernel
+
+
+def _array(argument: Argument) -> str:
+    """An argument as the array function gets it."""
+    name = argument.name
+    if has_gaps(argument.type):
+        return f"[None if t is None else t._array for t in {name}]"
+    if is_tensor_list(argument.type):
+        return f"[t._array for t in {name}]"
+    if isinstance(argument.type, OptionalType) and is_tensor(argument.type):
+        return f"None if {name} is None else {name}._array"
+    return f"{name}._array" if is_tensor(argument.type) else name
+
+
+def _call(op: Emitted) -> str:
+    """The call of the array function."""
+    kernel = op.function.dispatch["CPU"]
+    texts = []
+    for argument in op.arguments:
+        by_keyword = argument in op.keyword_only or (
+            kernel.startswith("numpy.") and not is_tensor_value(argument.type)
+        )
+        texts.append(f"{argument.name}={_array(argument)}" if by_keyword else _array(argument))
+    return f"{array_function(kernel)}({', '.join(texts)})"
+
+
+def _wrapped(op: Emitted, call: str) -> str:
+    """The call with its arrays made tensors."""
+    returns = [ret.type for ret in op.schema.returns]
+    if len(returns) == 1:
+        if is_tensor(returns[0]):
+            return f"wrap({call})"
+        return f"[wrap(array) for array in {call}]" if is_tensor_list(returns[0]) else call
+    return f"tuple(map(wrap, {call}))"
+
+
+def _plain(op: Emitted) -> str:
+    """The kernel for CPU: arrays out of tensors, the function, tensors around arrays."""
+    head = f"def {op.name}_cpu({op.parameters()}):\n"
+    if op.inplace:
+        return head + f"    write(self, {_call(op)}, {quoted(op.name)})\n    return self\n"
+    return head + f"    return {_wrapped(op, _call(op))}\n"
+
+
+def _record(op: Emitted) -> str:
+    """The kernel that runs when an input requires grad and grad mode is on."""
+    node = [f"def {op.name}_node({op.parameters()}):", *_node(op), "    return node"]
+    head = "\n".join([f"def {op.name}_record({op.parameters()}):", *_node(op)]) + "\n"
+    returns = [ret.type for ret in op.schema.returns]
+    if len(returns) != 1:
+        made = f"recorded_several(node, {_call(op)}, {op.differentiable_outputs})"
+    elif is_tensor_list(returns[0]):
+        made = f"recorded_list(node, {_call(op)})"
+    else:
+        made = f"recorded(node, {_call(op)})"
+    text = "\n".join(node) + "\n\n\n" + head
+    if not op.saved("outputs"):
+        return text + f"    return {made}\n"
+    names = op.schema.return_names()
+    results = "result" if len(returns) == 1 else ", ".join(names)
+    return text + (
+        f"    {results} = {made}\n    node.save_outputs({results})\n    return {results}\n"
+    )
+
+
+def _inplace(op: Emitted, *, recording: bool) -> str:
+    """The kernel that writes, counts the write, and records it."""
+    others = "".join(f", {a.name}" for a in op.tensors if is_tensor(a.type) and a.name != "self")
+    if not recording:
+        return (
+            f"def {op.name}_inplace({op.parameters()}):\n"
+            f"    check_inplace(self, False{others})\n"
+            f"    return record_inplace(None, self, {_call(op)}, {quoted(op.name)})\n"
+        )
+    lines = [
+        f"def {op.name}_record({op.parameters()}):",
+        f"    check_inplace(self, True{others})",
+        *_node(op),
+        f"    record_inplace(node, self, {_call(op)}, {quoted(op.name)})",
+        *(["    node.save_outputs(self)"] if op.saved("outputs") else []),
+        "    return self",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _view(op: Emitted, *, recording: bool) -> str:
+    """The kernel that notes the base of a view, and records it."""
+    again = op.passed().replace("self", "base", 1)
+    step = f"lambda xp, base: xp.{op.name}({again})"
+    listed = is_tensor_list(op.schema.returns[0].type)
+    make = "record_views" if listed else "record_view"
+    suffix = "record" if recording else "view"
+    lines = [f"def {op.name}_{suffix}({op.parameters()}):"]
+    if recording:
+        lines += _node(op)
+    node = "node" if recording else "None"
+    lines.append(f"    return {make}({node}, self, {_call(op)}, {step})")
+    return "\n".join(lines) + "\n"
+
+
+def _node(op: Emitted) -> list[str]:
+    """Lines that make the node, its edges and what it saves of the inputs."""
+    info = op.info
+    assert info is not None
+    edges = [_edges(a, op.inplace) for a in op.differentiable]
+    lines = [f"    node = new({info.op})", f"    node._edges = {_edges_text(edges)}"]
+    lines.append("    node._hooks = node._metadata = None")
+    for argument in op.differentiable:
+        if is_tensor_list(argument.type):
+            lines.append(f"    node.{argument.name}_count = len({argument.name})")
+    for attribute in op.saved("inputs"):
+        lines += _save_input(op, attribute)
+    return lines
+
+
+def _edges(argument: Argument, written: bool) -> str:
+    name = argument.name
+    if is_tensor_list(argument.type):
+        return f"*[edge_of(t) for t in {name}]"
+    if isinstance(argument.type, OptionalType):
+        return f"NO_EDGE if {name} is None else {name}._edge or edge_of({name})"
+    return f"edge_of({name})" if written and name == "self" else f"{name}._edge or edge_of({name})"
+
+
+def _edges_text(edges: list[str]) -> str:
+    if len(edges) == 1 and edges[0].startswith("*"):
+        return f"tuple({edges[0][1:]})"
+    return tuple_text(edges)
+
+
+def _save_input(op: Emitted, attribute: SavedAttribute) -> list[str]:
+    name = attribute.name
+    if attribute.expr != attribute.source:
+        return [f"    node.{name} = {attribute.expr}"]
+    if is_tensor_list(attribute.type):
+        return [f"    save_list(node, {quoted(name)}, {name})"]
+    if not is_tensor(attribute.type):
+        return [f"    node.{name} = {name}"]
+    guard = guard_of(op, attribute)
+    if op.inplace and name == "self":
+        save = [f"    save_before_write(node, {quoted(name)}, self, node._edges[0])"]
+        return [f"    if {guard}:", indent(save[0]), "    else:", _unsaved(name)] if guard else save
+    save = [f"    node.{name}, node.{name}_v = {name}, version({name})"]
+    return [f"    if {guard}:", indent(save[0]), "    else:", _unsaved(name)] if guard else save
+
+
+def _unsaved(name: str) -> str:
+    return f"        node.{name}, node.{name}_v = None, 0"

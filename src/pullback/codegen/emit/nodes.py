@@ -1,0 +1,174 @@
+"""Node classes: the slots for saved values, and the formulas as one method."""
+
+from __future__ import annotations
+
+import ast
+
+from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
+from pullback.codegen.emit.source import docstring, indent, quoted, tuple_text, wrapped_call
+from pullback.codegen.model import Derivative, SavedAttribute
+
+__all__ = ["emit_node", "guard_of"]
+
+
+def emit_node(op: Emitted) -> str:
+    """The class of an operator's backward node."""
+    info = op.info
+    assert info is not None
+    saved = op.saved("inputs") + op.saved("outputs")
+    tensors = [s.name for s in saved if is_tensor(s.type) or is_tensor_list(s.type)]
+    versions = [f"{s.name}_v" for s in op.saved("inputs") if s.name in tensors]
+    slots = sorted([*(s.name for s in saved), *versions, *_lengths(op)])
+    if _returns_list(op):
+        slots.append("_outputs")  # as many as the list has tensors
+    formulas = [f"{', '.join(d.var_names)}: {d.original_formula}" for d in op.derivatives]
+    text = f"class {info.op}(Node):\n"
+    text += indent(docstring(str(op.schema), formulas)) + "\n\n"
+    text += indent(wrapped_call("__slots__ = (", [quoted(s) for s in slots], _end(slots), 4)) + "\n"
+    if saved:
+        names = [quoted(s.name) for s in saved]
+        text += indent(wrapped_call("_saves = (", names, _end(names), 4)) + "\n"
+    if tensors:
+        names = [quoted(name) for name in tensors]
+        text += indent(wrapped_call("_saves_tensors = (", names, _end(names), 4)) + "\n"
+    if len(op.schema.returns) != 1:
+        text += f"    _outputs = {len(op.schema.returns)}\n"
+    text += "\n" + indent(_backward(op, saved))
+    if tensors:
+        freed = " = ".join(f"node.{name}" for name in tensors)
+        text += f"\n    def release(node):\n        {freed} = FREED\n"
+    if op.saved("outputs"):
+        text += "\n" + indent(_save_outputs(op))
+    return text
+
+
+def _save_outputs(op: Emitted) -> str:
+    """The method that keeps what the formulas read of the results."""
+    names = op.schema.return_names()
+    lines = [f"def save_outputs(node, {', '.join(names)}):"]
+    for attribute in op.saved("outputs"):
+        source = attribute.source
+        if attribute.expr != source:
+            lines.append(f"    node.{attribute.name} = {attribute.expr}")
+        else:
+            number = f", {names.index(source)}" if len(names) > 1 else ""
+            guard = guard_of(op, attribute)
+            only = f" if {guard} else None" if guard else ""
+            lines.append(f"    node.{attribute.name} = save_output({source}{number}){only}")
+    return "\n".join(lines) + "\n"
+
+
+def guard_of(op: Emitted, attribute: SavedAttribute) -> str | None:
+    """When a saved tensor is needed: by one formula only, and only if that one will run."""
+    differentiable = op.differentiable
+    if len(differentiable) < 2 or any(is_tensor_list(a.type) for a in differentiable):
+        return None
+    users = [d for d in op.derivatives if attribute in (*d.saved_inputs, *d.saved_outputs)]
+    if len(users) != 1 or len(users[0].var_names) != 1:
+        return None
+    place = [a.name for a in differentiable].index(users[0].var_names[0])
+    return f"node._edges[{place}][0] is not None"
+
+
+def _end(items: list[str]) -> str:
+    return ",)" if len(items) == 1 else ")"
+
+
+def _returns_list(op: Emitted) -> bool:
+    return len(op.schema.returns) == 1 and is_tensor_list(op.schema.returns[0].type)
+
+
+def _lengths(op: Emitted) -> list[str]:
+    """A tensor list owns as many edges as it has tensors; the node keeps how many."""
+    return [f"{a.name}_count" for a in op.differentiable if is_tensor_list(a.type)]
+
+
+def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
+    single = len(op.schema.returns) == 1 and not _returns_list(op)
+    lines = ["def backward(node, xp, grad):" if single else "def backward(node, xp, *grads):"]
+    nothing = "grad is None" if single else "all(grad is None for grad in grads)"
+    if not any("not_implemented" in d.formula for d in op.derivatives):
+        lines += [f"    if {nothing}:", "        return (None,) * len(node._edges)"]
+    if not single:
+        lines += _unpack_grads(op)
+    outputs = {attribute.name for attribute in op.saved("outputs")}
+    for attribute in saved:
+        name = attribute.name
+        if not is_tensor(attribute.type) and not is_tensor_list(attribute.type):
+            lines.append(f"    {name} = node.{name}")
+        elif name in outputs:
+            lines.append(f"    {name} = xp.load_output(node, node.{name})")
+        else:
+            lines.append(f"    {name} = xp.load(node, node.{name}, node.{name}_v)")
+    lines += _results(op)
+    return "\n".join(lines) + "\n"
+
+
+def _unpack_grads(op: Emitted) -> list[str]:
+    """Names for the gradients of several outputs.
+
+    One that did not arrive is zero, or None where the tag ``undefined_grads`` asks for it.
+    """
+    lines = []
+    if "undefined_grads" not in op.function.tags:
+        lines.append("    grads = xp.materialize(node, grads)")
+    names = set().union(*(_names(d) for d in op.derivatives))
+    if "grad" in names:
+        lines.append("    grad = grads[0]")
+    for number, name in enumerate(op.schema.return_names()):
+        if f"grad_{name}" in names:
+            lines.append(f"    grad_{name} = grads[{number}]")
+    return lines
+
+
+def _names(derivative: Derivative) -> set[str]:
+    tree = ast.parse(derivative.formula, mode="eval")
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def _results(op: Emitted) -> list[str]:
+    """The formulas, each computed only where its gradient is needed."""
+    differentiable = op.differentiable
+    if len(differentiable) == 1 and is_tensor_list(differentiable[0].type):
+        formula = in_namespace(op.derivatives[0].formula)
+        mask = "    grad_input_mask = [edge[0] is not None for edge in node._edges]"
+        uses_mask = "grad_input_mask" in formula
+        return [*([mask] if uses_mask else []), f"    return tuple({formula})"]
+    if any(is_tensor_list(a.type) for a in differentiable):
+        return _results_with_lists(op)
+    names = [a.name for a in differentiable]
+    if len(names) == 1:
+        return [f"    return ({in_namespace(op.derivatives[0].formula)},)"]
+    lines = [f"    {', '.join(f'(to_{name}, _)' for name in names)} = node._edges"]
+    results = dict.fromkeys(names, "None")
+    for derivative in op.derivatives:
+        formula = in_namespace(derivative.formula)
+        if len(derivative.var_names) == 1:
+            (name,) = derivative.var_names
+            results[name] = f"{_parenthesized(formula)} if to_{name} is not None else None"
+            continue
+        mask = tuple_text([f"to_{name} is not None" for name in derivative.var_names])
+        targets = ", ".join(f"grad_of_{name}" for name in derivative.var_names)
+        if "grad_input_mask" in formula:
+            lines.append(f"    grad_input_mask = {mask}")
+        lines.append(f"    {targets} = {formula}")
+        results.update({name: f"grad_of_{name}" for name in derivative.var_names})
+    items = [results[name] for name in names]
+    return [*lines, indent(wrapped_call("return (", items, ")" if len(items) > 1 else ",)", 8))]
+
+
+def _results_with_lists(op: Emitted) -> list[str]:
+    lines = ["    results = []"]
+    by_name = {name: d for d in op.derivatives for name in d.var_names}
+    for argument in op.differentiable:
+        derivative = by_name[argument.name]
+        if len(derivative.var_names) != 1:
+            raise NotImplementedError(f"{op.name}: a joint formula with a list of tensors")
+        formula = in_namespace(derivative.formula)
+        method = "extend" if is_tensor_list(argument.type) else "append"
+        lines.append(f"    results.{method}({formula})")
+    return [*lines, "    return tuple(results)"]
+
+
+def _parenthesized(formula: str) -> str:
+    return f"({formula})" if " if " in formula else formula

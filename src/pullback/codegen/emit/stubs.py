@@ -1,0 +1,169 @@
+"""Type stubs: what editors and type checkers see of generated functions and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pullback.codegen.emit.functions import positional_only, public_name
+from pullback.codegen.emit.model import Emitted, is_tensor, is_tensor_list
+from pullback.codegen.emit.source import docstring, indent
+from pullback.schema import Argument, BaseTy, BaseType, ListType, OptionalType, Type
+
+__all__ = ["emit_function_stubs", "emit_kernel_stubs", "emit_method_stubs", "emit_operator_stubs"]
+
+_HEAD = "from __future__ import annotations\n\n"
+_TYPES = {
+    BaseTy.int: "int",
+    BaseTy.SymInt: "int",
+    BaseTy.float: "float",
+    BaseTy.bool: "bool",
+    BaseTy.str: "str",
+    BaseTy.Scalar: "complex",
+    BaseTy.complex: "complex",
+    BaseTy.dtype: "DTypeLike",
+    BaseTy.ScalarType: "DTypeLike",
+}
+_IMPORTS = """from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from numpy.typing import DTypeLike, NDArray
+
+from pullback.tensor.tensor import Tensor
+
+ArrayLike = Any  # a tensor, an array, a number, or nested lists of numbers
+"""
+# What tensors have besides operators; implemented by hand in pullback.autograd and beside it.
+_BY_HAND = """    grad: Tensor | None
+    requires_grad: bool
+    is_leaf: bool
+    grad_fn: Any
+    output_nr: int
+    retains_grad: bool
+    data: Tensor
+    T: Tensor
+    mT: Tensor
+    _base: Tensor | None
+    _version: int
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Any = None,
+    ) -> None: ...
+    def detach(self) -> Tensor: ...
+    def detach_(self) -> Tensor: ...
+    def numpy(self, *, force: bool = False) -> NDArray[Any]: ...
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any: ...
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any: ...
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor: ...
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor: ...
+    def retain_grad(self) -> None: ...
+    def transpose(self, *axes: Any) -> Tensor: ...
+    def view(self, *shape: Any) -> Tensor: ...
+    def _is_view(self) -> bool: ...
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]: ...
+    def __getitem__(self, index: Any) -> Tensor: ...
+    def __setitem__(self, index: Any, value: ArrayLike) -> None: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    def __abs__(self) -> Tensor: ...
+    def __invert__(self) -> Tensor: ...
+    def __neg__(self) -> Tensor: ...
+    def __pos__(self) -> Tensor: ...
+    def __eq__(self, other: ArrayLike) -> Tensor: ...  # type: ignore[override]
+    def __ne__(self, other: ArrayLike) -> Tensor: ...  # type: ignore[override]
+    def __lt__(self, other: ArrayLike) -> Tensor: ...
+    def __le__(self, other: ArrayLike) -> Tensor: ...
+    def __gt__(self, other: ArrayLike) -> Tensor: ...
+    def __ge__(self, other: ArrayLike) -> Tensor: ...
+"""
+_BINARY = (
+    "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split()  # noqa: SIM905
+)
+
+
+def _type(type_: Type) -> str:
+    if isinstance(type_, OptionalType):
+        return f"{_type(type_.elem)} | None"
+    if isinstance(type_, ListType):
+        element = _type(type_.elem)
+        # Sizes and axes may be single numbers, as everywhere in NumPy.
+        single = " | int" if element == "int" else ""
+        return f"Sequence[{element}]{single}"
+    if isinstance(type_, BaseType):
+        return "ArrayLike" if is_tensor(type_) else _TYPES.get(type_.name, "Any")
+    return "Any"
+
+
+def _parameter(argument: Argument) -> str:
+    default = "" if argument.default is None else " = ..."
+    return f"{argument.name}: {_type(argument.type)}{default}"
+
+
+def _returns(op: Emitted) -> str:
+    types = [ret.type for ret in op.schema.returns]
+    texts = [
+        "list[Tensor]" if is_tensor_list(t) else "Tensor" if is_tensor(t) else _type(t)
+        for t in types
+    ]
+    if len(texts) == 1:
+        return texts[0]
+    return f"tuple[{', '.join(texts)}]" if texts else "None"
+
+
+def _signature(op: Emitted, *, method: bool) -> str:
+    texts = [_parameter(argument) for argument in op.positional]
+    last = positional_only(op)
+    if method:
+        texts[0] = "self"
+    elif last:
+        texts.insert(last, "/")
+    if op.keyword_only:
+        texts += ["*", *map(_parameter, op.keyword_only)]
+    return f"({', '.join(texts)}) -> {_returns(op)}: ..."
+
+
+def emit_function_stubs(ops: list[Emitted], with_out: Collection[str]) -> str:
+    """The stub of a module of public functions; `with_out` are those that take ``out=``."""
+    text = _HEAD + _IMPORTS + "\n"
+    for op in ops:
+        signature = _signature(op, method=False)
+        if op.name in with_out:
+            star = "" if op.keyword_only else "*, "
+            signature = signature.replace(") ->", f", {star}out: Tensor | None = ...) ->", 1)
+        text += f"def {public_name(op)}{signature}\n"
+    return text
+
+
+def emit_method_stubs(ops: list[Emitted]) -> str:
+    """The stub of the methods that tensors have."""
+    text = '"""Methods of tensors; see ``pullback.codegen.emit.stubs``."""\n\n' + _HEAD + _IMPORTS
+    text += "\nclass TensorMethods:\n" + _BY_HAND
+    for name in _BINARY:
+        for form in (f"__{name}__", f"__r{name}__", f"__i{name}__"):
+            text += f"    def {form}(self, other: ArrayLike) -> Tensor: ...\n"
+    given = {line.split("(")[0].removeprefix("    def ") for line in text.splitlines()}
+    for op in sorted(ops, key=public_name):
+        if op.inplace or "method" in op.function.variants:
+            if public_name(op) in given:
+                continue
+            text += f"    def {public_name(op)}{_signature(op, method=True)}\n"
+    return text
+
+
+def emit_operator_stubs(ops: list[Emitted]) -> str:
+    """The stub of the module of operators."""
+    text = _HEAD + "from pullback.dispatch.table import OperatorEntry\n\n"
+    return text + "".join(f"{op.name}: OperatorEntry\n" for op in ops)
+
+
+def emit_kernel_stubs() -> str:
+    """The stub of a module of kernels, which only the tables read."""
+    doc = docstring("Kernels are called through tables, with arguments checked there.", [])
+    return (
+        doc
+        + "\n\n"
+        + _HEAD
+        + "from typing import Any\n\n"
+        + indent("def __getattr__(name: str) -> Any: ...\n", 0)
+    )

@@ -1,0 +1,152 @@
+"""Operators made of other operators: indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_shape as shape
+from pullback._generated.functions_pointwise import clone
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = [
+    "choose",
+    "compress",
+    "extract",
+    "fill_diagonal",
+    "fill_diagonal_",
+    "index_select",
+    "masked_select",
+    "put",
+    "put_",
+    "take",
+]
+
+_MODES = ("raise", "wrap", "clip")
+
+
+def _within(name: str, indices: Tensor, n: int, mode: str) -> Tensor:
+    """Indices brought into the range that `mode` allows; "raise" leaves that to the operator."""
+    if mode not in _MODES:
+        raise ValueError(f"{name}: mode must be one of {', '.join(_MODES)}, not {mode!r}")
+    if mode == "raise":
+        return indices
+    array = np.asarray(indices._array)
+    return wrap(array % n if mode == "wrap" else np.clip(array, 0, n - 1))
+
+
+def _axis(name: str, tensor: Tensor, axis: int) -> int:
+    if not -tensor.ndim <= axis < tensor.ndim:
+        raise np.exceptions.AxisError(axis, tensor.ndim, name)
+    return axis % tensor.ndim
+
+
+def take(self: Tensor, indices: Tensor, axis: int | None = None, mode: str = "raise") -> Tensor:
+    """Slices of an axis by number."""
+    if axis is None:
+        self, axis = shape.reshape(self, -1), 0
+    axis = _axis("take", self, axis)
+    if type(indices._array) is not np.ndarray:  # a number
+        indices = wrap(indices._array)
+    indices = _within("take", indices, self.shape[axis], mode)
+    return indexing._index(self, [*[None] * axis, indices])
+
+
+def index_select(self: Tensor, axis: int, index: Tensor) -> Tensor:
+    """Slices of an axis by number."""
+    if index.ndim > 1:
+        raise ValueError(f"index_select: the index has shape {index.shape}; it may have one axis")
+    return take(self, shape.reshape(index, -1), axis)
+
+
+def compress(condition: Tensor, self: Tensor, axis: int | None = None) -> Tensor:
+    """The slices for which a condition holds."""
+    truth = np.asarray(condition._array)
+    if truth.ndim != 1:
+        raise ValueError(f"compress: the condition must have one axis, its shape is {truth.shape}")
+    return take(self, wrap(np.flatnonzero(truth)), axis)
+
+
+def masked_select(self: Tensor, mask: Tensor) -> Tensor:
+    """The elements for which a mask is true."""
+    if mask.dtype != bool:
+        raise TypeError(f"masked_select: the mask must be of bool, not of {mask.dtype}")
+    common = np.broadcast_shapes(self.shape, mask.shape)
+    spread = mask if mask.shape == common else shape.broadcast_to(mask, common)
+    return indexing._index(shape.broadcast_to(self, common), [spread])
+
+
+def extract(condition: Tensor, self: Tensor) -> Tensor:
+    """The elements for which a condition holds."""
+    places = np.flatnonzero(np.asarray(condition._array))
+    return indexing._index(shape.reshape(self, -1), [wrap(places)])
+
+
+def choose(self: Tensor, choices: Sequence[Tensor], mode: str = "raise") -> Tensor:
+    """Each element from one of several tensors."""
+    common = np.broadcast_shapes(self.shape, *(c.shape for c in choices))
+    layers = shape.stack([shape.broadcast_to(c, common) for c in choices])
+    numbers = _within("choose", self, len(choices), mode)
+    if mode == "raise" and np.any(np.asarray(numbers._array) < 0):
+        raise ValueError("choose: a number is negative; the first choice is 0")
+    spread = np.broadcast_to(np.asarray(numbers._array), common)
+    return indexing._index(layers, [wrap(spread), *map(wrap, np.indices(common, sparse=True))])
+
+
+def _recycled(values: Tensor, count: int) -> Tensor:
+    """So many values, used again and again where there are fewer."""
+    if not values.ndim:
+        return values
+    flat = shape.reshape(values, -1)
+    if flat.size == count:
+        return flat
+    if not flat.size:
+        raise ValueError(f"there are no values for {count} elements")
+    return indexing._index(flat, [wrap(np.arange(count) % flat.size)])
+
+
+def _put_in_a_row(self: Tensor, places: NDArray[Any], values: Tensor) -> Tensor:
+    where = np.unravel_index(places, self.shape)
+    return indexing.index_put_(self, [wrap(w) for w in where], _recycled(values, places.size))
+
+
+def put_(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> Tensor:
+    """Replaces elements that are counted in a row."""
+    places = np.asarray(_within("put_", indices, self.size, mode)._array).reshape(-1)
+    if places.size and not -self.size <= places.min() <= places.max() < self.size:
+        raise IndexError(
+            f"put_: indices from {places.min()} to {places.max()} are given for a tensor of "
+            f"{self.size} elements"
+        )
+    if not places.size:
+        return self
+    return _put_in_a_row(self, places % max(self.size, 1), values)
+
+
+def put(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> Tensor:
+    """A copy with elements replaced that are counted in a row."""
+    return put_(clone(self), indices, values, mode)
+
+
+def fill_diagonal_(self: Tensor, value: Tensor, wrap: bool = False) -> Tensor:
+    """Overwrites the main diagonal; with `wrap`, it starts again below the end of a tall matrix."""
+    if self.ndim < 2:
+        raise ValueError(f"fill_diagonal_: at least 2 axes are needed, the shape is {self.shape}")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise ValueError(
+            f"fill_diagonal_: all axes must be equally long, the shape is {self.shape}"
+        )
+    rows, columns = self.shape[:2]
+    step = columns + 1 if self.ndim == 2 else sum(rows**i for i in range(self.ndim))
+    end = self.size if wrap or self.ndim > 2 else min(self.size, columns * columns)
+    places = np.arange(0, end, step)
+    return _put_in_a_row(self, places, value) if places.size else self
+
+
+def fill_diagonal(self: Tensor, value: Tensor, wrap: bool = False) -> Tensor:
+    """A copy with another main diagonal."""
+    return fill_diagonal_(clone(self), value, wrap)

@@ -1,0 +1,34 @@
+"""Operators that come from generated source: defined from text, at little cost.
+
+Importing the package defines hundreds of operators. Their schemas are parsed only when somebody
+asks for them; calls go through generated functions that do not need them.
+"""
+
+from __future__ import annotations
+
+from pullback.dispatch import registry
+from pullback.dispatch.table import LOCK, OperatorEntry
+
+__all__ = ["forget_operators", "stock_operator"]
+
+_handles: dict[str, registry.RegistrationHandle] = {}
+
+
+def stock_operator(schema: str) -> OperatorEntry:
+    """Defines an operator from its full text, for as long as it is not forgotten."""
+    name = schema.partition("(")[0]
+    with LOCK:
+        _handles[name] = registry.define(schema, name, location="a generated module")
+        entry = registry.find(name)
+    assert entry is not None
+    return entry
+
+
+def forget_operators(namespace: str) -> None:
+    """Ends the operators of a namespace that came from generated source, kernels and all."""
+    with LOCK:
+        for name in [name for name in _handles if name.startswith(f"{namespace}::")]:
+            entry = registry.find(name)
+            if entry is not None:
+                entry.kernels.clear()
+            _handles.pop(name).destroy()

@@ -1,0 +1,175 @@
+"""``x[index]`` and ``x[index] = value``, as NumPy has them.
+
+An index is taken apart before an operator sees it. Its basic part (integers, slices, new axes, an
+ellipsis) is one `getitem`, a view. Where it has arrays, the basic part comes first, and the arrays
+are given to `index` or `index_put_` as one tensor an axis::
+
+    x[1:, None, i, ..., m]      getitem (1:, None, :, ..., :), then index [None, None, i, None, m]
+
+An integer beside an array counts as an array, as in NumPy, so ``x[0, :, i]`` has the picked axis in
+front. A tensor without axes that holds an integer is that integer.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_shape as shape
+from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+__all__ = ["getitem", "iterate", "setitem"]
+
+_WHOLE = slice(None)
+
+
+def getitem(self: Tensor, key: Any) -> Tensor:
+    """``x[key]``: a view for integers, slices and new axes, a copy where arrays are in the key."""
+    if type(key) is int:
+        return indexing._getitem(self, (key,))
+    plan = _take_apart(self, key)
+    if plan.arrays is None:
+        return indexing._getitem(self, plan.basic)
+    viewed = indexing._getitem(self, plan.basic) if plan.basic else self
+    picked = indexing._index(viewed, plan.arrays)
+    return picked if plan.gap is None else shape.squeeze(picked, picked.ndim - 1 - plan.gap)
+
+
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    """``x[key] = value``: a write to a view, or of single elements; recorded like any write."""
+    if type(value) is not Tensor:
+        value = as_operand(value)
+    plan = _take_apart(self, key)
+    target = indexing._getitem(self, plan.basic) if plan.basic or plan.arrays is None else self
+    if plan.arrays is None:
+        indexing.copy_(target, _without_leading_ones(value, target.ndim))
+        return
+    if plan.gap is not None and value.ndim > plan.gap:
+        value = shape.expand_dims(value, value.ndim - plan.gap)
+    ndim = _picked_ndim(target, plan.arrays)
+    indexing.index_put_(target, plan.arrays, _without_leading_ones(value, ndim))
+
+
+def iterate(self: Tensor) -> Iterator[Tensor]:
+    """The slices along the first axis, as views of one call."""
+    if not self.ndim:
+        raise TypeError("iteration over a tensor without axes: its shape is ()")
+    return iter(shape.unbind(self))
+
+
+class _Plan:
+    """An index taken apart.
+
+    Attributes:
+        basic: what to take as a view first; empty where that would change nothing.
+        arrays: one index or None for each axis of that view; None where there are no arrays.
+        gap: how many axes without an array follow an ellipsis that stands for no axis between
+            arrays. Such an ellipsis still parts them, so it is played by an axis of length one.
+    """
+
+    __slots__ = ("arrays", "basic", "gap")
+
+    def __init__(self, basic: tuple[Any, ...], arrays: list[Any] | None, gap: int | None = None):
+        self.basic = basic
+        self.arrays = arrays
+        self.gap = gap
+
+
+def _take_apart(self: Tensor, key: Any) -> _Plan:
+    items = [_item(item) for item in (key if type(key) is tuple else (key,))]
+    if sum(item is Ellipsis for item in items) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not any(isinstance(item, Tensor) for item in items):
+        return _Plan(tuple(items), None)
+    basic: list[Any] = []
+    arrays: list[Any] = []
+    gap_at = None
+    around = zip([None, *items], items, [*items[1:], None], strict=False)
+    for before, item, after in around:
+        if isinstance(item, Tensor):
+            basic += [_WHOLE] * _axes_of(item)
+            arrays.append(item)
+        elif isinstance(item, int):
+            basic.append(_WHOLE)
+            arrays.append(wrap(np.asarray(item)))
+        elif item is not Ellipsis:
+            basic.append(item)
+            arrays.append(None)
+        elif length := self.ndim - sum(map(_axes_of, items)):
+            basic += [_WHOLE] * length
+            arrays += [None] * length
+        elif isinstance(before, Tensor | int) and isinstance(after, Tensor | int):
+            gap_at = len(arrays)
+            basic.append(None)
+            arrays.append(None)
+    changes = any(item != _WHOLE for item in basic)
+    gap = None if gap_at is None else sum(i is None for i in arrays[gap_at + 1 :])
+    return _Plan(tuple(basic) if changes else (), arrays, gap)
+
+
+def _item(item: Any) -> Any:
+    """One part of an index: an int, a slice, None, Ellipsis, or a tensor."""
+    if item is None or item is Ellipsis:
+        return item
+    if isinstance(item, slice):
+        return _plain_slice(item)
+    if isinstance(item, Tensor):
+        return item.item() if not item.ndim and item.dtype.kind in "iu" else item
+    if isinstance(item, bool | np.bool | list | tuple | np.ndarray):
+        array = np.asarray(item)
+        if not array.size and not isinstance(item, np.ndarray):
+            array = array.astype(np.intp)
+        if not array.ndim and array.dtype.kind in "iu":
+            return array.item()
+        return wrap(array)
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and integer or boolean arrays are "
+            f"valid indices, not {type(item).__name__}"
+        ) from None
+
+
+def _plain_slice(item: slice) -> slice:
+    """A slice of ints: a tensor as bound would be held, and could change."""
+    if not any(isinstance(bound, Tensor) for bound in (item.start, item.stop, item.step)):
+        return item
+    bounds = (item.start, item.stop, item.step)
+    return slice(*(None if bound is None else operator.index(bound) for bound in bounds))
+
+
+def _axes_of(item: Any) -> int:
+    """How many axes of the tensor a part of an index stands for; an ellipsis for the rest."""
+    if item is None or item is Ellipsis:
+        return 0
+    if isinstance(item, Tensor) and item.dtype.kind == "b":
+        return item.ndim
+    return 1
+
+
+def _picked_ndim(target: Tensor, arrays: list[Any]) -> int:
+    """How many axes the elements at some arrays have."""
+    given = [i for i in arrays if i is not None]
+    kept = target.ndim - sum(map(_axes_of, given))
+    return kept + max(1 if i.dtype.kind == "b" else i.ndim for i in given)
+
+
+def _without_leading_ones(value: Tensor, ndim: int) -> Tensor:
+    """A value with no more axes than what it is written to, where these have length one."""
+    extra = value.ndim - ndim
+    if extra > 0 and value.shape[:extra] == (1,) * extra:
+        return shape.reshape(value, value.shape[extra:])
+    return value
+
+
+for _name, _method in {
+    "__getitem__": getitem,
+    "__setitem__": setitem,
+    "__iter__": iterate,
+}.items():
+    setattr(Tensor, _name, _method)

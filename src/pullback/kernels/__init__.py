@@ -1,0 +1,53 @@
+"""What operators compute: functions from arrays to arrays, where NumPy has none that fits."""
+
+from __future__ import annotations
+
+from pullback.kernels import (
+    creation,
+    fft,
+    indexing,
+    linalg,
+    naming,
+    nn,
+    nn_activation,
+    nn_bits,
+    nn_conv,
+    nn_distance,
+    nn_loss,
+    nn_norm,
+    nn_normal,
+    nn_pool,
+    nn_resize,
+    pointwise,
+    products,
+    reduction,
+    shape,
+    sorting,
+    special,
+    special_gamma,
+)
+
+__all__ = [
+    "creation",
+    "fft",
+    "indexing",
+    "linalg",
+    "naming",
+    "nn",
+    "nn_activation",
+    "nn_bits",
+    "nn_conv",
+    "nn_distance",
+    "nn_loss",
+    "nn_norm",
+    "nn_normal",
+    "nn_pool",
+    "nn_resize",
+    "pointwise",
+    "products",
+    "reduction",
+    "shape",
+    "sorting",
+    "special",
+    "special_gamma",
+]

@@ -1,0 +1,242 @@
+"""Functions that pick elements by number or by truth, and write to them.
+
+Functions whose name ends in an underscore write to their first argument and return it; they check
+everything before they write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.errors import InplaceError
+
+__all__ = [
+    "Array",
+    "Indices",
+    "copy_",
+    "fill_",
+    "gather",
+    "getitem",
+    "getitem_backward",
+    "index",
+    "index_add",
+    "index_put",
+    "index_put_",
+    "masked_fill",
+    "put_along_axis",
+    "scatter",
+    "scatter_add",
+    "take_along_axis",
+    "zero_",
+]
+
+Array = NDArray[Any]
+Indices = Sequence[Array | None]
+
+
+def getitem(x: Array, index: Any) -> Array:
+    """Basic indexing; an array even where NumPy would return a scalar."""
+    result = x[index]
+    return result if isinstance(result, np.ndarray) else x[(*index, Ellipsis)]
+
+
+def getitem_backward(grad: Array, shape: Sequence[int], index: Any) -> Array:
+    """Zeros of a shape, with the elements at an index given."""
+    result = np.zeros(shape, grad.dtype)
+    result[index] = grad
+    return result
+
+
+def _whole(indices: Indices) -> tuple[Any, ...]:
+    """The index as NumPy writes it: None among our indices takes the whole axis."""
+    return tuple(slice(None) if i is None else i for i in indices)
+
+
+def index(x: Array, indices: Indices) -> Array:
+    """The elements at arrays of integers or truth values."""
+    return np.asarray(x[_whole(indices)])
+
+
+def index_put(x: Array, indices: Indices, values: Array, accumulate: bool = False) -> Array:
+    """A copy with some elements replaced or added to."""
+    dtype = np.result_type(x, values) if accumulate else x.dtype
+    return _put(np.array(x, dtype=dtype), indices, values, accumulate)
+
+
+def index_put_(x: Array, indices: Indices, values: Array, accumulate: bool = False) -> Array:
+    """Replaces some elements, or adds to them."""
+    _check_distinct(x, "index_put_")
+    return _put(x, indices, values, accumulate)
+
+
+def _check_distinct(x: Array, name: str) -> None:
+    """Refuses to write where several elements share memory."""
+    steps = zip(x.shape, x.strides, strict=True)
+    if x.size and any(stride == 0 and n > 1 for n, stride in steps):
+        raise InplaceError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor refers "
+            f"to a single memory location. clone() the tensor before writing to it."
+        )
+
+
+def _put(x: Array, indices: Indices, values: Array, accumulate: bool) -> Array:
+    where = _whole(indices)
+    if not accumulate:
+        x[where] = values
+    elif any(i is not None and i.dtype != bool for i in indices):
+        _add_at(x, indices, where, np.asarray(values))
+    else:  # truth values name no element twice
+        x[where] += values
+    return x
+
+
+def _add_at(x: Array, indices: Indices, where: tuple[Any, ...], values: Array) -> None:
+    """Adds values at an index; elements that it names twice are added to twice."""
+    lead = next(axis for axis, i in enumerate(indices) if i is not None)
+    given = [i for i in indices[lead:] if i is not None and i.dtype.kind in "iu"]
+    end = lead + len(given)
+    if end != len(indices) or not x.flags.c_contiguous or not x.size:
+        np.add.at(x, where, values)
+        return
+    # NumPy's loop over single numbers is several times faster than that over parts of an array.
+    lengths = x.shape[lead:end]
+    places = [np.where(i < 0, i + n, i) for i, n in zip(given, lengths, strict=True)]
+    try:
+        picked = np.ravel_multi_index(tuple(np.broadcast_arrays(*places)), lengths)
+    except ValueError:
+        np.add.at(x, where, values)  # which says what is wrong
+        return
+    before, after = x.shape[:lead], x.shape[end:]
+    flat = np.arange(prod(before)).reshape(-1, 1, 1) * prod(lengths) + picked.reshape(-1, 1)
+    flat = flat * prod(after) + np.arange(prod(after))
+    spread = np.broadcast_to(values, before + picked.shape + after)
+    np.add.at(x.reshape(-1), flat.reshape(-1), spread.reshape(-1))
+
+
+def copy_(x: Array, src: Any) -> Array:
+    """What a tensor is to be overwritten with, in its dtype."""
+    if not isinstance(src, np.ndarray):
+        return np.asarray(src, x.dtype)  # a Python number that does not fit raises here
+    if np.may_share_memory(x, src) and _overlaps(x, src):
+        raise InplaceError(
+            "copy_: unsupported operation: some elements of the input tensor and the written-to "
+            "tensor refer to a single memory location. clone() the input before writing."
+        )
+    return src.astype(x.dtype, copy=False)
+
+
+def _overlaps(x: Array, src: Array) -> bool:
+    """Whether two arrays share some memory, other than all of it in the same places."""
+    if x.__array_interface__["data"] == src.__array_interface__["data"] and (
+        x.strides == src.strides and x.shape == src.shape
+    ):
+        return False
+    try:
+        return np.shares_memory(x, src, max_work=10_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:  # NumPy copies right in any case; this is a courtesy
+        return False
+
+
+def fill_(x: Array, value: Any) -> Array:
+    """Overwrites all elements with one number."""
+    if np.ndim(value):
+        raise ValueError(f"fill_: the value must be one number, not of shape {np.shape(value)}")
+    if isinstance(value, np.ndarray):  # its gradient would be counted once for each repetition
+        _check_distinct(x, "fill_")
+    x[...] = value
+    return x
+
+
+def zero_(x: Array) -> Array:
+    """Overwrites all elements with zero."""
+    x[...] = 0
+    return x
+
+
+def masked_fill(x: Array, mask: Array, value: Array) -> Array:
+    """A copy with one number wherever a mask is true."""
+    if np.ndim(value):
+        raise ValueError(
+            f"masked_fill: the value must be one number, not of shape {np.shape(value)}"
+        )
+    if np.asarray(mask).dtype != bool:
+        raise TypeError(f"masked_fill: the mask must be of bool, not of {np.asarray(mask).dtype}")
+    value = np.asarray(value).astype(x.dtype)
+    return np.where(mask, value, x)
+
+
+def _grid(lengths: Sequence[int], axis: int, indices: Array) -> tuple[Any, ...]:
+    """The index that pairs each index along one axis with its own place along the others."""
+    if not np.issubdtype(indices.dtype, np.integer):
+        raise IndexError(f"the indices must be integers, not {indices.dtype}")
+    grid: list[Array] = []
+    for a, n in enumerate(lengths):
+        spread = (1,) * a + (-1,) + (1,) * (len(lengths) - a - 1)
+        grid.append(indices if a == axis else np.arange(n).reshape(spread))
+    return tuple(grid)
+
+
+def take_along_axis(x: Array, indices: Array, axis: int | None = -1) -> Array:
+    """One element for each index."""
+    return np.take_along_axis(x, indices, axis)
+
+
+def put_along_axis(
+    x: Array, indices: Array, values: Any, axis: int | None = -1, accumulate: bool = False
+) -> Array:
+    """A copy with one element for each index replaced or added to."""
+    dtype = np.result_type(x, values) if accumulate else x.dtype
+    result = np.array(x, dtype=dtype, order="C")
+    target = result.reshape(-1) if axis is None else result
+    if indices.ndim != target.ndim:
+        raise ValueError(
+            f"put_along_axis: indices of shape {indices.shape} must have as many axes as the "
+            f"tensor of shape {target.shape}"
+        )
+    grid = _grid(target.shape, 0 if axis is None else axis % target.ndim, indices)
+    _put(target, grid, values, accumulate)
+    return result
+
+
+def _torch_grid(name: str, x: Array, axis: int, index: Array) -> tuple[Any, ...]:
+    """As `_grid`, for an index that may be shorter than the tensor along the other axes."""
+    if not -max(x.ndim, 1) <= axis < max(x.ndim, 1):
+        raise np.exceptions.AxisError(axis, x.ndim, name)
+    axis %= max(x.ndim, 1)
+    pairs = enumerate(zip(index.shape, x.shape, strict=False))
+    if index.ndim != x.ndim or any(n > m for a, (n, m) in pairs if a != axis):
+        raise ValueError(
+            f"{name}: an index of shape {index.shape} does not fit a tensor of shape {x.shape} "
+            f"along axis {axis}; the other axes may not be longer"
+        )
+    return _grid(index.shape, axis, index)
+
+
+def gather(x: Array, axis: int, index: Array) -> Array:
+    """One element for each index."""
+    return np.asarray(x[_torch_grid("gather", x, axis, index)])
+
+
+def scatter(x: Array, axis: int, index: Array, src: Any) -> Array:
+    """A copy with one element for each index replaced."""
+    grid = _torch_grid("scatter", x, axis, index)
+    return _put(np.array(x), grid, src, accumulate=False)
+
+
+def scatter_add(x: Array, axis: int, index: Array, src: Any) -> Array:
+    """A copy with one element for each index added to."""
+    grid = _torch_grid("scatter_add", x, axis, index)
+    return _put(np.array(x, dtype=np.result_type(x, src)), grid, src, accumulate=True)
+
+
+def index_add(x: Array, axis: int, index: Array, source: Any) -> Array:
+    """A copy with slices of one axis added to."""
+    if index.ndim != 1:
+        raise ValueError(f"index_add: the index must have one axis, its shape is {index.shape}")
+    result = np.array(x, dtype=np.result_type(x, source))
+    return _put(result, [*[None] * (axis % x.ndim), index], source, accumulate=True)

@@ -1,0 +1,131 @@
+"""Products of arrays: matrices, vectors, Einstein sums, convolutions.
+
+Where NumPy's own error does not say so, errors name the operator and the shapes. Called through the
+table ``products.yaml``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pullback.kernels.naming import named
+
+__all__ = [
+    "Array",
+    "convolve",
+    "correlate",
+    "cross",
+    "dot",
+    "einsum",
+    "matmul",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
+
+Array = NDArray[Any]
+
+
+def matmul(a: Array, b: Array) -> Any:
+    """The product of matrices; vectors stand for one row or column, other axes broadcast."""
+    try:
+        return np.matmul(a, b)
+    except ValueError:
+        raise ValueError(f"matmul: {_mismatch(a, b)}") from None
+
+
+def _mismatch(a: Array, b: Array) -> str:
+    """Why two shapes have no matrix product."""
+    x, y = np.shape(a), np.shape(b)
+    text = f"shapes {x} and {y} do not match"
+    if not x or not y:
+        return f"{text}: both need at least one axis; use multiply for numbers"
+    rows = y[0] if len(y) == 1 else y[-2]
+    if x[-1] != rows:
+        return f"{text}: the last axis of the first has length {x[-1]}, but {rows} is needed"
+    return f"{text}: the axes before the last two do not broadcast, {x[:-2]} and {y[:-2]}"
+
+
+def dot(a: Any, b: Any) -> Any:
+    """The sum over the last axis of the first and the last but one of the second."""
+    if np.ndim(a) == 0 or np.ndim(b) == 0:
+        return np.multiply(a, b)
+    try:
+        return np.dot(a, b)
+    except ValueError:
+        raise ValueError(f"dot: {_mismatch(a, b)}") from None
+
+
+@named("")
+def vecdot(a: Array, b: Array, *, axis: int = -1) -> Any:
+    """The sum over one axis of products with the first conjugated; the other axes broadcast."""
+    return np.vecdot(a, b, axis=axis)  # type: ignore[call-overload]
+
+
+def outer(a: Any, b: Any) -> Array:
+    """Products of every element of one with every element of the other, both flattened."""
+    return np.outer(a, b)
+
+
+def tensordot(a: Array, b: Array, axes_a: Sequence[int], axes_b: Sequence[int]) -> Any:
+    """The sum over pairs of axes."""
+    try:
+        return np.tensordot(a, b, (list(axes_a), list(axes_b)))
+    except (ValueError, IndexError) as error:
+        raise ValueError(
+            f"tensordot: shapes {np.shape(a)} and {np.shape(b)} do not match over the axes "
+            f"{tuple(axes_a)} and {tuple(axes_b)}: {error}"
+        ) from None
+
+
+def einsum(subscripts: str, operands: Sequence[Array], *, optimize: bool = False) -> Array:
+    """The sum that explicit subscripts without ellipsis say; never a view of an operand."""
+    try:
+        result = np.einsum(subscripts, *operands, optimize=optimize)
+    except ValueError as error:
+        shapes = " and ".join(str(np.shape(x)) for x in operands)
+        raise ValueError(f"einsum: {subscripts!r} does not fit shapes {shapes}: {error}") from None
+    if len(operands) == 1 and np.may_share_memory(result, operands[0]):
+        return np.array(result)
+    return np.asarray(result)
+
+
+@named("")
+def cross(a: Array, b: Array, *, axis: int = -1) -> Array:
+    """The cross product of vectors with three components."""
+    if not all(-x.ndim <= axis < x.ndim and x.shape[axis] == 3 for x in (a, b)):
+        raise ValueError(f"shapes {a.shape} and {b.shape} need length 3 along axis {axis}")
+    return np.cross(a, b, axis=axis)
+
+
+@named("")
+def trace(
+    x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
+) -> Any:
+    """The sum of a diagonal."""
+    return np.trace(x, offset, axis1, axis2, dtype)
+
+
+def convolve(a: Array, v: Array, mode: str = "full") -> Array:
+    """The convolution of two vectors."""
+    _check_vectors("convolve", a, v)
+    return np.convolve(a, v, mode)  # type: ignore[call-overload,no-any-return]
+
+
+def correlate(a: Array, v: Array, mode: str = "valid") -> Array:
+    """The correlation of two vectors, the second conjugated."""
+    _check_vectors("correlate", a, v)
+    return np.correlate(a, v, mode)  # type: ignore[call-overload,no-any-return]
+
+
+def _check_vectors(name: str, a: Array, v: Array) -> None:
+    if np.ndim(a) != 1 or np.ndim(v) != 1 or not len(a) or not len(v):
+        raise ValueError(
+            f"{name}: shapes {np.shape(a)} and {np.shape(v)} given; both must be vectors with at "
+            "least one element"
+        )

@@ -1,0 +1,159 @@
+"""``pad``: more elements around a tensor, in the modes of NumPy.
+
+Every mode works axis after axis. Where what is put around are elements of the tensor, one `take`
+along the axis does it; else the new parts are computed and joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_shape as shape
+from pullback.errors import DerivativeMissingError
+from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+__all__ = ["Pair", "pad"]
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "constant": {"constant_values": 0},
+    "edge": {},
+    "empty": {},
+    "linear_ramp": {"end_values": 0},
+    "maximum": {"stat_length": None},
+    "mean": {"stat_length": None},
+    "minimum": {"stat_length": None},
+    "reflect": {"reflect_type": "even"},
+    "symmetric": {"reflect_type": "even"},
+    "wrap": {},
+}
+_STATISTICS = {"maximum": "max", "mean": "mean", "minimum": "min"}
+
+Pair = tuple[Any, Any]
+
+
+def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tensor:
+    """Puts elements around a tensor; `pad_width` says how many before and after each axis.
+
+    It is a number, a pair, a pair for each axis, or a dict from axis to these. The modes are those
+    of NumPy, with its options.
+
+    >>> import pullback as pb
+    >>> pb.pad(pb.asarray([1.0, 2.0, 3.0]), (2, 1), mode="reflect").tolist()
+    [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]
+    """
+    tensor: Any = as_operand(x)
+    if mode not in _OPTIONS:
+        raise DerivativeMissingError(
+            f"pad: mode must be one of {', '.join(_OPTIONS)}, not {mode!r}; for another one, make "
+            f"the parts and join them with concatenate()"
+        )
+    for name in options.keys() - _OPTIONS[mode].keys():
+        raise ValueError(f"pad: mode {mode!r} takes no option {name!r}")
+    widths = _widths(pad_width, tensor.ndim)
+    if tensor.dtype.kind not in "fc":
+        return wrap(np.pad(tensor._array, widths, mode, **options))  # type: ignore[call-overload]
+    options = {**_OPTIONS[mode], **options}
+    if mode in ("constant", "empty"):
+        values = _pairs(options.get("constant_values", 0), tensor.ndim)
+        flat = [int(n) for pair in widths for n in pair]
+        return shape._constant_pad(tensor, flat, [value for pair in values for value in pair])
+    for axis, pair in enumerate(widths):
+        if pair != (0, 0):
+            tensor = _pad_axis(tensor, axis, pair, mode, options)
+    return tensor if any(map(any, widths)) else pointwise.clone(tensor)
+
+
+def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
+    if isinstance(pad_width, dict):
+        table: list[Any] = [(0, 0)] * ndim
+        for axis, pair in pad_width.items():
+            table[axis] = (pair, pair) if isinstance(pair, int) else tuple(pair)
+        pad_width = table
+    pairs = [(int(before), int(after)) for before, after in _pairs(pad_width, ndim)]
+    if any(n < 0 for pair in pairs for n in pair):
+        raise ValueError(f"pad: widths may not be negative, they are {pairs}")
+    return pairs
+
+
+def _pairs(value: Any, ndim: int) -> list[Pair]:
+    """A pair for each axis, from one value, one pair, or a pair for each."""
+    return [tuple(pair) for pair in np.broadcast_to(np.asarray(value), (ndim, 2)).tolist()]
+
+
+def _pad_axis(
+    tensor: Any, axis: int, width: tuple[int, int], mode: str, options: dict[str, Any]
+) -> Any:
+    if mode == "linear_ramp":
+        ends = _pairs(options["end_values"], tensor.ndim)[axis]
+        return _joined(
+            tensor, axis, width, lambda side, n: _ramp(tensor, axis, side, n, ends[side])
+        )
+    if mode in _STATISTICS:
+        lengths = _pairs(options["stat_length"], tensor.ndim)[axis]
+        return _joined(
+            tensor, axis, width, lambda side, n: _flat(tensor, axis, side, n, mode, lengths[side])
+        )
+    length = tensor.shape[axis]
+    if length == 0:
+        raise ValueError(f"pad: mode {mode!r} needs elements, and axis {axis} has none")
+    if options.get("reflect_type") == "odd" and length > 1:
+        return _odd(tensor, axis, width, skip=mode == "reflect")
+    places = np.pad(np.arange(length), width, mode)  # type: ignore[call-overload]
+    return indexing.take(tensor, places, axis)
+
+
+def _joined(tensor: Any, axis: int, width: tuple[int, int], part: Callable[[int, int], Any]) -> Any:
+    """The tensor between the parts before and after it."""
+    before = [part(0, width[0])] if width[0] else []
+    after = [part(1, width[1])] if width[1] else []
+    return shape.concatenate([*before, tensor, *after], axis)
+
+
+def _slices(tensor: Any, axis: int, start: int, stop: int) -> Any:
+    return tensor[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _edge(tensor: Any, axis: int, side: int) -> Any:
+    """The first or last slice of an axis."""
+    last = tensor.shape[axis] - 1
+    return _slices(tensor, axis, 0, 1) if side == 0 else _slices(tensor, axis, last, last + 1)
+
+
+def _ramp(tensor: Any, axis: int, side: int, n: int, end: Any) -> Any:
+    """Even steps from the edge to a number, which is reached at the far end."""
+    steps = np.arange(n) / n if side == 0 else 1 - np.arange(1, n + 1) / n
+    weight = steps.astype(tensor.dtype).reshape((-1,) + (1,) * (tensor.ndim - axis - 1))
+    return wrap(weight) * _edge(tensor, axis, side) + wrap((1 - weight) * end)
+
+
+def _flat(tensor: Any, axis: int, side: int, n: int, mode: str, length: Any) -> Any:
+    """A statistic of the elements next to an edge, repeated."""
+    whole = tensor.shape[axis]
+    near = whole if length is None else min(int(length), whole)
+    start = 0 if side == 0 else whole - near
+    region = _slices(tensor, axis, start, start + near)
+    value = getattr(region, _STATISTICS[mode])(axis=axis, keepdims=True)
+    return shape.broadcast_to(value, (*tensor.shape[:axis], n, *tensor.shape[axis + 1 :]))
+
+
+def _odd(tensor: Any, axis: int, width: tuple[int, int], *, skip: bool) -> Any:
+    """Reflections through the edge itself, again and again until they reach far enough."""
+    before, after = width
+    while before or after:
+        length = tensor.shape[axis]
+        reach = length - int(skip)
+        left, right = min(before, reach), min(after, reach)
+
+        def mirrored(side: int, n: int, whole: Any = tensor, end: int = reach) -> Any:
+            start = int(skip) if side == 0 else end - n
+            part = _slices(whole, axis, start, start + n)
+            return 2 * _edge(whole, axis, side) - shape.flip(part, axis)
+
+        tensor = _joined(tensor, axis, (left, right), mirrored)
+        before, after = before - left, after - right
+    return tensor

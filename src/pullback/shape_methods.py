@@ -1,0 +1,87 @@
+"""Methods of tensors that no schema can describe: ``x.reshape(2, 3)``, ``x.view(dtype)``, ``x.T``.
+
+They take their arguments in a row or as one sequence, as NumPy and PyTorch do, and call the
+generated functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_shape as functions
+from pullback.tensor.tensor import Tensor, version_of, wrap
+
+__all__ = ["copy", "expand", "reshape", "transpose", "view"]
+
+
+def _unpacked(args: tuple[Any, ...]) -> Any:
+    """Arguments that came in a row, or as one sequence."""
+    return args[0] if len(args) == 1 else args
+
+
+def reshape(self: Tensor, *shape: Any, order: str = "C", copy: bool | None = None) -> Tensor:
+    """The same elements in another shape: ``x.reshape(2, -1)`` or ``x.reshape((2, -1))``."""
+    return functions.reshape(self, _unpacked(shape), order, copy=copy)
+
+
+def view(self: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, never a copy; or read as another dtype.
+
+    The memory seen as another dtype has no history: ``x.view(np.int64)`` shares the elements and
+    notices writes to them, but gradients do not pass.
+    """
+    if len(shape) == 1 and not isinstance(shape[0], int | tuple | list | np.integer):
+        made = wrap(self._array.view(np.dtype(shape[0])))
+        made._counter = version_of(self)
+        return made
+    return functions.reshape(self, _unpacked(shape), copy=False)
+
+
+def expand(self: Tensor, *shape: Any) -> Tensor:
+    """The elements repeated to fill a larger shape, as a view; -1 keeps the length of an axis."""
+    lengths = np.atleast_1d(_unpacked(shape)).tolist()
+    new = len(lengths) - self.ndim
+    if new < 0 or -1 in lengths[:new]:
+        raise ValueError(
+            f"expand: {tuple(lengths)} does not name a length for each new axis and each axis of "
+            f"the tensor, whose shape is {self.shape}"
+        )
+    kept = zip(lengths[new:], self.shape, strict=True)
+    return functions.broadcast_to(
+        self, (*lengths[:new], *(own if n == -1 else n for n, own in kept))
+    )
+
+
+def transpose(self: Tensor, *axes: Any) -> Tensor:
+    """The axes in another order, by default reversed: ``x.transpose(1, 0, 2)``."""
+    return functions.permute_dims(self, _unpacked(axes) if axes else None)
+
+
+def copy(self: Tensor) -> Tensor:
+    """A copy that passes gradients on, as ``clone`` does."""
+    return pointwise.clone(self)
+
+
+def _transposed(self: Tensor) -> Tensor:
+    """All axes in reverse order."""
+    return functions.permute_dims(self)
+
+
+def _matrix_transposed(self: Tensor) -> Tensor:
+    """The last two axes exchanged."""
+    return functions.matrix_transpose(self)
+
+
+for _name, _member in {
+    "reshape": reshape,
+    "view": view,
+    "expand": expand,
+    "transpose": transpose,
+    "copy": copy,
+    "T": property(_transposed),
+    "mT": property(_matrix_transposed),
+}.items():
+    setattr(Tensor, _name, _member)

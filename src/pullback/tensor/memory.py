@@ -1,0 +1,78 @@
+"""Questions about memory: may it be written to, do two tensors lie in the same place.
+
+Asked before every in-place write, so each answer comes from shapes and strides alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.errors import InplaceError
+
+__all__ = ["Array", "check_no_partial_overlap", "check_writable", "empty_in_layout", "layout_of"]
+
+Array = NDArray[Any]
+
+
+def check_writable(array: Array, name: str) -> None:
+    """Refuses to write where elements share memory, or where NumPy forbids it."""
+    if 0 in array.strides and array.size:
+        steps = zip(array.shape, array.strides, strict=True)
+        if any(stride == 0 and n > 1 for n, stride in steps):
+            raise InplaceError(
+                f"{name}: unsupported operation: more than one element of the written-to tensor "
+                f"refers to a single memory location. clone() the tensor before writing to it."
+            )
+    if not array.flags.writeable:
+        raise InplaceError(f"{name}: the memory of the tensor is read-only; clone() it first")
+
+
+def check_no_partial_overlap(written: Array, read: Array) -> None:
+    """Refuses an input that lies partly, and not wholly, in the memory that is written to.
+
+    Arrays with gaps are let pass: whether their elements meet is hard to say.
+    """
+    if not written.size or not read.size or not (_is_dense(written) and _is_dense(read)):
+        return
+    first, second = _extent(written), _extent(read)
+    if first == second:
+        partial = written.strides != read.strides or written.shape != read.shape
+    else:
+        partial = first[0] < second[1] and second[0] < first[1]
+    if partial:
+        raise InplaceError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor "
+            "refer to a single memory location. clone() one of them before writing."
+        )
+
+
+def _extent(array: Array) -> tuple[int, int]:
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return low, high
+
+
+def _is_dense(array: Array) -> bool:
+    """Whether the elements fill their stretch of memory, each place once."""
+    expected = array.itemsize
+    for stride, n in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if n != 1:
+            if stride != expected:
+                return False
+            expected *= n
+    return True
+
+
+def layout_of(array: Array) -> tuple[int, ...]:
+    """The axes from the widest stride to the narrowest: the order in which memory runs."""
+    if array.flags.c_contiguous:
+        return tuple(range(array.ndim))
+    return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
+
+
+def empty_in_layout(shape: tuple[int, ...], dtype: Any, layout: tuple[int, ...]) -> Array:
+    """A dense array whose memory runs through the axes in a given order."""
+    array = np.empty([shape[axis] for axis in layout], dtype)
+    return array.transpose(np.argsort(layout)) if layout else array

@@ -1,0 +1,87 @@
+"""What few tensors have: a gradient, hooks, a base. Made when first needed.
+
+A tensor that is only computed with has none of this, so it lives in one lazily made object and
+costs an ordinary operation nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+if TYPE_CHECKING:
+    from pullback.tensor.tensor import Tensor
+
+__all__ = ["OWN", "Creation", "Meta", "View"]
+
+OWN: Any = "own"  # the gradient of a tensor has the tensor's own dtype
+
+
+class Meta:
+    """The rare state of one tensor."""
+
+    __slots__ = (
+        "accumulator",
+        "accumulator_hooks",
+        "detached",
+        "grad",
+        "grad_dtype",
+        "hooks",
+        "retains_grad",
+        "tangent",
+        "view",
+        "__weakref__",
+    )
+
+    def __init__(self) -> None:
+        self.grad: Tensor | None = None
+        self.grad_dtype: Any = OWN  # None: whatever arrives
+        self.hooks: dict[int, Callable[..., Any]] | None = None  # a leaf's; others are on the node
+        self.accumulator_hooks: dict[int, Callable[..., Any]] | None = None  # post-accumulate
+        self.accumulator: ref[Any] | None = None  # weak: the graph keeps its own nodes alive
+        self.retains_grad = False
+        self.detached = False  # had a history, until detach_() took it
+        self.view: View | None = None
+        self.tangent: Tensor | None = None
+
+
+class Creation(Enum):
+    """How a view came to be, where that limits what may be done to it."""
+
+    RECORDED = "in grad mode"
+    NO_GRAD = "in no_grad mode"
+    INFERENCE = "in inference mode"
+    CUSTOM = "inside a custom Function"
+    CUSTOM_SEVERAL = "by a custom Function that returns several outputs"
+
+
+class View:
+    """How a view hangs on its base, and the edge that was computed for it.
+
+    Attributes:
+        base: the root of the chain of views; never a view itself.
+        replay: makes this view again from a tensor of the base's shape.
+        creation: how it came to be.
+        edge: the view's place in the graph, None where it has none.
+        version: the version of the base for which `edge` is known to be right.
+        base_edge: the base's edge for which `edge` was made.
+    """
+
+    __slots__ = ("base", "base_edge", "creation", "edge", "replay", "version")
+
+    def __init__(
+        self,
+        base: Tensor,
+        replay: Callable[[Any, Any], Any],
+        creation: Creation,
+        edge: tuple[Any, int] | None,
+        version: int,
+    ):
+        self.base = base
+        self.replay = replay
+        self.creation = creation
+        self.edge = edge
+        self.version = version
+        self.base_edge = base._edge

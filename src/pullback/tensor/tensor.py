@@ -1,0 +1,223 @@
+"""``Tensor``: the data type. Knows neither operators nor autograd.
+
+Five slots, because a program makes millions of tensors: the array, the flags that dispatch reads,
+the edge into the graph, the version counter and everything rare. The last three are None until
+they are needed; ``_counter`` is a list with one int, so that views can share it.
+
+Operators come as methods from ``pullback._generated.methods``, and what concerns the graph
+(``backward``, ``grad_fn``, hooks) from ``pullback.autograd.tensor_methods``.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.dispatch.keys import KEY_BITS, DispatchKey
+from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.errors import InferenceError
+from pullback.tensor.meta import Meta
+from pullback.tensor.methods import TensorMethods
+
+__all__ = [
+    "CPU_FLAGS",
+    "NO_COUNTER",
+    "TRACKED",
+    "Edge",
+    "Tensor",
+    "as_inference",
+    "as_operand",
+    "fresh",
+    "meta_of",
+    "version_of",
+    "wrap",
+]
+
+Edge = tuple[Any, int]
+
+# A tensor is tracked, that is, has a version and may have a history, unless inference mode made it.
+TRACKED = KEY_BITS[DispatchKey.ADInplaceOrView]
+CPU_FLAGS = KEY_BITS[DispatchKey.CPU] | TRACKED | KEY_BITS[DispatchKey.AutogradCPU]
+_INFERENCE_FLAGS = KEY_BITS[DispatchKey.CPU]
+
+
+class _NoCounter(list[int]):
+    """In the place of an inference tensor's version: whoever reads it wants to save the tensor."""
+
+    def __getitem__(self, place: Any) -> Any:
+        raise InferenceError(
+            "Inference tensors cannot be saved for backward. Save a clone() made outside of "
+            "inference mode instead."
+        )
+
+
+NO_COUNTER: list[int] = _NoCounter()
+
+_new = object.__new__
+_ndarray = np.ndarray
+_PYTHON_NUMBERS = (bool, int, float, complex)
+
+
+class Tensor(TensorMethods):
+    """An n-dimensional array that can record how it was computed.
+
+    Made by ``pullback.tensor``, ``pullback.asarray`` and the creation functions.
+    """
+
+    __slots__ = ("_array", "_flags", "_edge", "_counter", "_meta", "__weakref__")
+
+    _array: NDArray[Any]
+    _flags: int
+    _edge: Edge | None
+    _counter: list[int] | None
+    _meta: Meta | None
+
+    # NumPy must hand binary operations with a tensor on the right over to us.
+    __array_priority__ = 1000.0
+
+    def __new__(cls, *_: Any, **__: Any) -> Tensor:
+        """Tensors are made by functions, which say what happens to the data."""
+        raise TypeError(
+            "Tensor is not called directly; use pullback.tensor(data), which copies, or "
+            "pullback.asarray(data), which shares memory where it can"
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return np.shape(self._array)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy data type of the elements."""
+        array = self._array
+        return array.dtype if isinstance(array, _ndarray) else np.result_type(array)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return np.ndim(self._array)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.size(self._array))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element to the next, for each axis."""
+        return self._array.strides
+
+    @property
+    def device(self) -> str:
+        """Where the data is: always ``"cpu"``."""
+        return "cpu"
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a tensor without axes: its shape is ()")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self._array)
+
+    def __int__(self) -> int:
+        return int(self._only_element())
+
+    def __complex__(self) -> complex:
+        return complex(self._only_element())
+
+    def _only_element(self) -> Any:
+        """The element of a tensor that has just one, whatever its shape."""
+        if self.size != 1:
+            raise ValueError(
+                f"only a tensor with one element is a number, and this one has shape {self.shape}"
+            )
+        return np.asarray(self._array).item()
+
+    def __index__(self) -> int:
+        return self._array.__index__()
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        return self._only_element()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self._array.tolist()
+
+    __hash__ = object.__hash__  # == compares elements, so identity has to serve
+
+
+def wrap(array: Any) -> Tensor:
+    """A tensor without history around an array; NumPy's scalars become arrays without axes."""
+    tensor = _new(Tensor)
+    tensor._array = array if type(array) is _ndarray else np.asarray(array)
+    tensor._flags = CPU_FLAGS
+    tensor._edge = tensor._counter = tensor._meta = None
+    return tensor
+
+
+def fresh(array: Any) -> Tensor:
+    """A new tensor as the thread's mode has it: in inference mode, an inference tensor."""
+    tensor = wrap(array)
+    return as_inference(tensor) if get_state().modes & INFERENCE else tensor
+
+
+def as_inference(tensor: Tensor) -> Tensor:
+    """Takes a tensor's version and its place in autograd, in inference mode."""
+    tensor._flags &= _INFERENCE_FLAGS
+    tensor._counter = NO_COUNTER
+    return tensor
+
+
+def as_operand(value: Any) -> Tensor:
+    """An argument of an operator as a tensor.
+
+    A Python number is kept as it is inside the tensor, so that NumPy promotes it weakly:
+    ``float32 * 2.0`` stays float32. Such tensors are made for one call and never returned.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if type(value) in _PYTHON_NUMBERS:
+        tensor = _new(Tensor)
+        tensor._array = value
+        tensor._flags = CPU_FLAGS
+        tensor._edge = tensor._counter = tensor._meta = None
+        return tensor
+    if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
+        array = np.asarray(value)
+        if array.dtype != object:
+            return wrap(array)
+    raise TypeError(
+        f"a tensor, an array or a number is expected, not {type(value).__name__}: {value!r:.60}"
+    )
+
+
+def meta_of(tensor: Tensor) -> Meta:
+    """The tensor's rare state, made if it has none yet."""
+    meta = tensor._meta
+    if meta is None:
+        meta = tensor._meta = Meta()
+    return meta
+
+
+def version_of(tensor: Tensor) -> list[int]:
+    """The tensor's version counter, made if it has none yet; views share it."""
+    version = tensor._counter
+    if version is None:
+        version = tensor._counter = [0]
+    return version

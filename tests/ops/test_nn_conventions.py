@@ -1,0 +1,189 @@
+"""What functions of neural networks do where they have no derivative: one test a rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.nn.functional as F  # noqa: N812 - the name that everybody uses
+
+NAN, INF = float("nan"), float("inf")
+
+
+def slopes(function, points, **options):
+    """The gradient of the sum of a function's values."""
+    x = pb.tensor(points, dtype="float64", requires_grad=True)
+    y = function(x, **options)
+    (grad,) = pb.autograd.grad(y if y.ndim == 0 else y.sum(), x)
+    return grad.tolist()
+
+
+def curves(function, points):
+    """The second derivative of a function of single elements."""
+    x = pb.tensor(points, dtype="float64", requires_grad=True)
+    ones = pb.tensor(np.ones(len(points)), requires_grad=True)
+    (grad,) = pb.autograd.grad(function(x), x, ones, create_graph=True)
+    return pb.autograd.grad(grad.sum(), x, materialize_grads=True)[0].tolist()
+
+
+def gradients(function, *arrays):
+    leaves = [pb.tensor(a, dtype="float64", requires_grad=True) for a in arrays]
+    y = function(*leaves)
+    grads = pb.autograd.grad(y if y.ndim == 0 else y.sum(), leaves)
+    return [g.tolist() for g in grads]
+
+
+RULES = [
+    ("7_01", F.relu, {}, [0, -0.0, 1, NAN], [0, 0, 1, 1]),
+    ("7_02", F.relu6, {}, [0, 3, 6, 7], [0, 1, 0, 0]),
+    ("7_03", F.leaky_relu, {"negative_slope": 0.01}, [0, -1, 1], [0.01, 0.01, 1]),
+    ("7_05", F.rrelu, {}, [0, 1], [0.2291666666, 1]),
+    ("7_06_elu", F.elu, {}, [0, -1], [1, 0.367879441]),
+    ("7_06_celu", F.celu, {}, [0, -1], [1, 0.367879441]),
+    ("7_07", F.selu, {}, [0], [1.7580993408]),
+    ("7_08", F.hardtanh, {}, [-1, 0, 1], [0, 1, 0]),
+    ("7_09", F.hardsigmoid, {}, [-3, 0, 3], [0, 1 / 6, 0]),
+    (
+        "7_10",
+        F.hardswish,
+        {},
+        [-3, -2.9999, 0, 2.9999, 3],
+        [0, -0.4999666667, 0.5, 1.4999666667, 1],
+    ),
+    ("7_11_soft", F.softshrink, {"lambd": 0.5}, [-0.5, 0.5, 0, 1], [0, 0, 0, 1]),
+    ("7_11_hard", F.hardshrink, {"lambd": 0.5}, [-0.5, 0.5, 0, 1], [0, 0, 0, 1]),
+    ("7_12", F.threshold, {"threshold": 0.0, "value": 5.0}, [0, 1, -1], [0, 1, 0]),
+    ("7_14", F.logsigmoid, {}, [0, -1000, 1000], [0.5, 1, 0]),
+    ("7_91", F.log_softmax, {}, [-INF, 1], [1, -1]),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "points", "expected"),
+    [rule[1:] for rule in RULES],
+    ids=[f"rule_{rule[0]}" for rule in RULES],
+)
+def test_activations_at_their_kinks(function, options, points, expected):
+    np.testing.assert_allclose(slopes(function, points, **options), expected, rtol=1e-8, atol=1e-12)
+
+
+def test_rule_7_04_prelu_takes_the_slope_at_0():
+    grad, _ = gradients(F.prelu, [0.0, -1.0], [0.25])
+    assert grad == [0.25, 0.25]
+
+
+@pytest.mark.parametrize(
+    "pool", [lambda x: F.max_pool1d(x, 3), lambda x: F.adaptive_max_pool1d(x, 1)]
+)
+def test_rule_7_72_max_pool_gives_ties_to_the_first(pool):
+    assert slopes(pool, [[2.0, 3.0, 3.0]]) == [[0, 1, 0]]
+    assert slopes(pool, [[3.0, 3.0, 3.0]]) == [[1, 0, 0]]
+
+
+def test_rule_7_72_windows_with_equal_cells_give_ties_to_the_first():
+    assert slopes(F.adaptive_max_pool1d, [[1.0, 1.0, 2.0, 2.0]], output_size=2) == [[1, 0, 1, 0]]
+    assert slopes(F.max_pool2d, [[[5.0, 5.0], [5.0, 5.0]]], kernel_size=2) == [[[1, 0], [0, 0]]]
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 1.5, 3.0, INF])
+def test_rule_7_85_cdist_and_pdist_are_flat_between_the_same_points(p):
+    x, y = gradients(lambda x, y: F.cdist(x, y, p), [[1.0, 2.0]], [[1.0, 2.0]])
+    assert x == [[0, 0]]
+    assert y == [[0, 0]]
+    assert slopes(F.pdist, [[1.0, 2.0], [1.0, 2.0]], p=p) == [[0, 0], [0, 0]]
+
+
+def test_rule_7_85_cdist_of_many_coordinates_finds_the_same_points():
+    points = np.linspace(-1, 1, 80).reshape(2, 40)
+    x, y = gradients(F.cdist, points[:1], points[:1])
+    assert not np.any(x)
+    assert not np.any(y)
+    assert F.cdist(points, points).numpy().diagonal().tolist() == [0, 0]
+
+
+def test_rule_7_86_pairwise_distance_of_the_same_points_is_the_diagonal():
+    x, y = gradients(F.pairwise_distance, [[1.0, 2.0]], [[1.0, 2.0]])
+    np.testing.assert_allclose(x, [[0.70710678, 0.70710678]], rtol=1e-8)
+    np.testing.assert_allclose(y, [[-0.70710678, -0.70710678]], rtol=1e-8)
+
+
+def test_rule_7_87_cosine_similarity_with_nothing_divides_by_eps():
+    x, _ = gradients(lambda x, y: F.cosine_similarity(x, y, axis=0), [0.0, 0.0], [1.0, 1.0])
+    np.testing.assert_allclose(x, [7.0710678e7] * 2, rtol=1e-8)
+
+
+def test_rule_7_88_normalize_of_nothing_divides_by_eps():
+    np.testing.assert_allclose(slopes(F.normalize, [0.0, 0.0], axis=0), [1e12, 1e12])
+
+
+def test_rule_7_92_softmax_of_minus_infinities_is_nan():
+    with np.errstate(invalid="ignore"):
+        assert np.isnan(slopes(F.softmax, [-INF, -INF])).all()
+
+
+@pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1}])
+def test_rule_7_95_cross_entropy_without_targets_is_nan_and_flat(options):
+    x = pb.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    loss = F.cross_entropy(x, pb.tensor([-100, -100]), **options)
+    loss.backward()
+    assert np.isnan(loss.item())
+    assert x.grad.tolist() == [[0, 0], [0, 0]]
+
+
+def test_rule_7_96_losses_of_differences_at_their_kinks():
+    zeros = np.zeros(3)
+    assert slopes(F.l1_loss, [0.0, 1.0, -1.0], target=zeros, reduction="sum") == [0, 1, -1]
+    for loss in (F.smooth_l1_loss, F.huber_loss):
+        assert slopes(loss, [0.0, 1.0, 2.0], target=zeros, reduction="sum") == [0, 1, 1]
+
+
+def test_rule_7_97_binary_cross_entropy_clamps_logarithms_and_slopes():
+    p, t = np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0])
+    loss = F.binary_cross_entropy(p, t, reduction="none")
+    assert loss.tolist() == [100, 0, 100]
+    grads = slopes(lambda x: F.binary_cross_entropy(x, t, reduction="sum"), p)
+    np.testing.assert_allclose(grads, [-1e12, 0, 1e12], rtol=1e-8)
+
+
+def test_rule_7_98_margins_belong_to_the_side_with_a_slope():
+    hinge = slopes(lambda x: F.hinge_embedding_loss(x, pb.tensor([-1])), [1.0])
+    ranking, _ = gradients(lambda x, y: F.margin_ranking_loss(x, y, pb.tensor([1])), [2.0], [2.0])
+    assert hinge == [-1]
+    assert ranking == [-1]
+
+
+def test_rule_7_99_normalisation_of_a_constant_is_flat():
+    constant = np.full((3, 2), 4.0)
+    assert not np.any(slopes(lambda x: F.layer_norm(x, (2,)), constant))
+    assert not np.any(slopes(lambda x: F.batch_norm(x, None, None, training=True), constant))
+
+
+def test_rule_7_107_second_derivatives_at_kinks():
+    assert curves(F.relu, [0.0, 1.0, -1.0]) == [0, 0, 0]
+    assert curves(F.leaky_relu, [0.0, 1.0, -1.0]) == [0, 0, 0]
+    for function in (F.elu, F.celu):
+        np.testing.assert_allclose(curves(function, [0.0, -1.0]), [0, 0.367879441], rtol=1e-8)
+
+
+def test_gradients_that_are_infinite_stop_where_an_activation_is_flat():
+    x = pb.tensor([-1.0, 2.0], requires_grad=True)
+    (grad,) = pb.autograd.grad(F.relu(x), x, pb.tensor([INF, INF]))
+    assert grad.tolist() == [0, INF]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_activations_have_no_overflow_and_keep_small_numbers(dtype):
+    x = pb.tensor([-60000.0, -1e-3, 0.0, 1e-3, 60000.0], dtype=dtype, requires_grad=True)
+    for function in (F.elu, F.selu, F.silu, F.mish, F.gelu, F.logsigmoid, F.softsign):
+        y = function(x)
+        assert y.dtype == dtype
+        assert np.isfinite(y.detach().numpy()).all(), function
+        (grad,) = pb.autograd.grad(y.sum(), x)
+        assert np.isfinite(grad.numpy()).all(), function
+    np.testing.assert_allclose(F.elu(x).tolist()[1], np.expm1(x.detach().numpy()[1]), rtol=1e-3)
+
+
+def test_elu_is_exact_near_0():
+    x = np.array([-1e-12, -1e-5, -0.5, -30.0])
+    np.testing.assert_allclose(F.elu(x).numpy(), np.expm1(x), rtol=1e-15)

@@ -1,0 +1,171 @@
+"""Flags: leaves, `requires_grad`, `is_leaf`, conversions to Python and NumPy."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+
+def test_rule_1_1(lib):
+    x = lib.tensor([1.0, 2.0])
+    assert (x.requires_grad, x.is_leaf, x.grad_fn) == (False, True, None)
+    assert (x.retains_grad, x.output_nr, x.grad) == (False, 0, None)
+
+
+def test_rule_1_2(lib):
+    x = lib.leaf(1.0, 2.0)
+    assert (x.requires_grad, x.is_leaf, x.grad_fn) == (True, True, None)
+    y = x * lib.tensor([1.0, 2.0])
+    assert (y.requires_grad, y.is_leaf) == (True, False)
+    assert y.grad_fn is not None
+
+
+def test_rule_1_3(lib):
+    y = lib.tensor([1.0]) * 2
+    assert (y.requires_grad, y.is_leaf, y.grad_fn) == (False, True, None)
+
+
+def test_rule_1_4(lib):
+    y = lib.leaf(1.0, 2.0) * 2
+    with lib.raises("only change requires_grad flags of leaf ... detach"):
+        y.requires_grad = False
+    with lib.raises("only change requires_grad flags of leaf"):
+        y.requires_grad = True
+    assert y.requires_grad_() is y
+    with lib.raises("only change requires_grad flags of leaf"):
+        y.requires_grad_(False)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_rule_1_5_refused(lib, dtype):
+    key = "only Tensors of floating point ... dtype can require gradients"
+    x = lib.tensor([1, 0], dtype)
+    with lib.raises(key):
+        x.requires_grad = True
+    with lib.raises(key):
+        x.requires_grad_()
+    with lib.raises(key):
+        lib.tensor([1, 0], dtype, requires_grad=True)
+    x.requires_grad = False
+    assert not x.requires_grad
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
+def test_rule_1_5_accepted(lib, dtype):
+    assert lib.tensor([1, 0], dtype).requires_grad_().requires_grad
+
+
+def test_rule_1_6(lib):
+    x = lib.tensor([1.0])
+    with lib.raises("requires_grad must be a bool"):
+        x.requires_grad = 1
+
+
+def test_rule_1_7(lib):
+    x = lib.leaf(1.0, 2.0)
+    for y in (x > 1, x == x, lib.cast(x, "int64"), lib.cast(x, "int32")):
+        assert (y.requires_grad, y.is_leaf, y.grad_fn) == (False, True, None)
+
+
+def test_rule_1_8(lib):
+    x = lib.leaf(1.5, -2.5)
+    y = lib.sign(x)
+    assert y.grad_fn is not None
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_rule_1_9(pb):
+    x = pb.leaf(1.0, 2.0)
+    assert pb.asarray(x) is x
+
+
+def test_rule_1_10(lib):
+    x = lib.leaf(1.0, 2.0)
+    for convert in (lambda: x.numpy(), lambda: np.asarray(x)):
+        with lib.raises("Can't call numpy() on Tensor that requires grad"):
+            convert()
+    assert x.detach().numpy().tolist() == [1.0, 2.0]
+    assert x.numpy(force=True).tolist() == x.tolist() == [1.0, 2.0]
+    assert x[0].item() == 1.0
+    with pytest.warns(UserWarning, match="requires_grad=True"):
+        assert float(x[0]) == 1.0
+
+
+def test_rule_1_11_deepcopy(lib):
+    x = lib.leaf(1.0, 2.0)
+    (x * 2).sum().backward()
+    twin = copy.deepcopy(x)
+    assert twin.requires_grad
+    assert twin.grad.tolist() == [2.0, 2.0]
+    assert twin.grad is not x.grad
+    with lib.no_grad():
+        twin.add_(1)
+        twin.grad.add_(1)
+    assert (x.tolist(), x.grad.tolist()) == ([1.0, 2.0], [2.0, 2.0])
+    with lib.raises("graph leaves ... support the deepcopy"):
+        copy.deepcopy(x * 2)
+    first, second = copy.deepcopy([x, x])
+    assert first is second
+
+
+def test_rule_1_11_pickle(lib):
+    y = pickle.loads(pickle.dumps(lib.leaf(1.0, 2.0) * 2))
+    assert (y.requires_grad, y.is_leaf, y.tolist()) == (True, True, [2.0, 4.0])
+
+
+def test_rule_1_12(lib):
+    a = lib.tensor([1.0, 1.0])
+    y = a * 2
+    a.requires_grad_()
+    assert not y.requires_grad
+
+
+def test_rule_1_13(lib):
+    a, b = lib.leaf(1.0, 2.0), lib.leaf(3.0, 4.0)
+    y = (a * b).sum()
+    a.requires_grad_(False)
+    with lib.raises("does not require grad"):
+        lib.grad(y, a)
+    y.backward()
+    assert a.grad is None
+    assert b.grad.tolist() == [1.0, 2.0]
+
+
+def test_rule_1_14(lib):
+    a, w = lib.leaf(1.0, 2.0), lib.leaf(3.0, 4.0)
+    y = (a * 2).sum()
+    a.requires_grad_(False)
+    a.mul_(w)
+    with lib.raises("moved into the graph interior"):
+        y.backward()
+
+
+def test_a_tensor_shows_its_place_in_the_graph(pb):
+    x = pb.leaf(1.0, 2.0)
+    assert repr(x) == "tensor([1., 2.], requires_grad=True)"
+    assert repr(x * 2) == "tensor([2., 4.], grad_fn=<MulBackward0>)"
+    assert repr(x.detach()) == "tensor([1., 2.])"
+    assert repr(pb.tensor([1.0], "float32")) == "tensor([1.], dtype=float32)"
+    assert repr(pb.tensor(3.0)) == "tensor(3.)"
+    assert repr(pb.tensor([[]])) == "tensor([], shape=(1, 0))"
+
+
+def test_a_large_tensor_keeps_its_notes_within_the_line(pb):
+    x = pb.tensor(np.arange(40.0).reshape(4, 10), requires_grad=True)
+    lines = repr(x).splitlines()
+    assert lines[-1].endswith("requires_grad=True)")
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_one_element_converts_to_numbers(lib):
+    x = lib.tensor([2.0])
+    assert (float(x), int(x), complex(x), bool(x)) == (2.0, 2, 2 + 0j, True)
+
+
+def test_several_elements_are_no_number(pb):
+    with pytest.raises(ValueError, match="one element"):
+        float(pb.tensor([1.0, 2.0]))

@@ -1,0 +1,172 @@
+"""What a backward pass keeps and frees: `retain_graph`, `create_graph`; and `inputs=`."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+
+import pytest
+
+
+@pytest.mark.parametrize("function", ["square", "double", "exp"])
+def test_rule_1_52(lib, words, function):
+    f = {"square": lambda x: x * x, "double": lambda x: x * 2, "exp": lib.exp}[function]
+    y = f(lib.leaf(1.0, 2.0)).sum()
+    y.backward()
+    with lib.raises(words.freed):
+        y.backward()
+
+
+def test_rule_1_52_nothing_saved(lib):
+    x = lib.leaf(1.0, 2.0)
+    y = (x + x).sum()
+    y.backward()
+    y.backward()
+    assert x.grad.tolist() == [4.0, 4.0]
+
+
+def test_rule_1_53(lib, words):
+    y = lib.exp(lib.leaf(1.0, 2.0))
+    a, b = y.sum(), (y * 2).sum()
+    a.backward()
+    with lib.raises(words.freed):
+        b.backward()
+
+
+def test_rule_1_54(lib, words):
+    x = lib.leaf(1.0, 2.0)
+    y = (x**3).sum()
+    lib.grad(y, x, create_graph=True)
+    (g,) = lib.grad(y, x, create_graph=True, retain_graph=False)
+    assert g.tolist() == [3.0, 12.0]
+    assert lib.grad(g.sum(), x)[0].tolist() == [6.0, 12.0]
+    with lib.raises(words.freed):
+        lib.grad(y, x)
+
+
+def test_rule_1_55(lib):
+    x = lib.leaf(1.0, 2.0)
+    (g,) = lib.grad((x * 2).sum(), x, create_graph=True)
+    assert not g.requires_grad
+    key = "element 0 of tensors does not require grad and does not have a grad_fn"
+    for options in ({}, {"allow_unused": True}, {"materialize_grads": True}):
+        with lib.raises(key):
+            lib.grad(g.sum(), x, **options)
+
+
+def test_rule_1_56(lib, words):
+    a = lib.leaf(1.0, 2.0)
+    y = a * a
+    z = (y * y).sum()
+    lib.grad(z, y)
+    y.sum().backward()
+    assert a.grad.tolist() == [2.0, 4.0]
+    with lib.raises(words.freed):
+        lib.grad(z, y)
+
+
+def test_rule_1_57(lib):
+    x = lib.leaf(2.0)
+    y = x**5
+    found = []
+    for _ in range(4):
+        (y,) = lib.grad(y, x, create_graph=True)
+        found.append(y.item())
+    assert found == [80.0, 160.0, 240.0, 240.0]
+
+
+def test_rule_1_58(lib, words):
+    class Broken(lib.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ValueError("broken")
+
+    x = lib.leaf(1.0, 2.0)
+    below = x * x
+    y = lib.exp(Broken.apply(below)).sum()
+    with lib.raises("broken", ValueError):
+        y.backward()
+    with lib.raises(words.freed):
+        y.backward()
+    below.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_rule_1_59(lib):
+    x = lib.leaf(1.0)
+    y = x
+    for _ in range(200_000):
+        y = y + 1
+    y.backward()
+    assert x.grad.item() == 1.0
+    del y
+    gc.collect()
+
+
+def test_a_graph_is_freed_by_counting_references(pb):
+    """Saved outputs hold no cycle."""
+    x = pb.leaf(1.0)
+    y = pb.exp(pb.exp(x))
+    gone = weakref.ref(y.grad_fn)
+    gc.disable()
+    try:
+        del y
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("form", [lambda a: a, lambda a: [a], lambda a: (a,), lambda a: {"k": a}])
+def test_rule_1_60(lib, form):
+    a, b = lib.leaf(1.0, 2.0), lib.leaf(3.0, 4.0)
+    (a * b).sum().backward(inputs=form(a))
+    assert a.grad.tolist() == [3.0, 4.0]
+    assert b.grad is None
+
+
+def test_rule_1_61(lib):
+    a, b = lib.leaf(1.0), lib.leaf(2.0)
+    with lib.raises("cannot be empty"):
+        (a * 2).backward(inputs=[])
+    with lib.raises("can't retain_grad"):
+        (a * 2).backward(inputs=[lib.tensor(1.0)])
+    (a * 2).backward(inputs=[b])
+    assert a.grad is None
+    assert b.grad is None
+
+
+def test_rule_1_62(lib):
+    a = lib.leaf(1.0, 2.0)
+    y = a * a
+    (y * 3).sum().backward(inputs=[y])
+    assert y.retains_grad
+    assert y.grad.tolist() == [3.0, 3.0]
+    assert a.grad is None
+
+
+def test_rule_1_63(pb):
+    """PyTorch also runs, and frees, the node that made y."""
+    a = pb.leaf(1.0, 2.0)
+    y = a * a
+    (y * 3).sum().backward(inputs=[y])
+    y.sum().backward()
+    assert a.grad.tolist() == [2.0, 4.0]
+
+
+def test_a_root_that_no_input_needs_is_not_run(lib):
+    a, b = lib.leaf(1.0), lib.leaf(2.0)
+    y = a * a
+    assert lib.grad(y, b, allow_unused=True) == (None,)
+    y.backward()
+    assert a.grad.item() == 2.0
+
+
+def test_backward_warns_only_with_create_graph(lib):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (lib.leaf(1.0) * 2).backward()

@@ -1,0 +1,134 @@
+"""In-place operations: what may be written to, and how history follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_rule_4_1(lib, words, view):
+    a = lib.leaf(1.0, 2.0)
+    writes = {
+        False: [lambda: a.add_(1), lambda: a.zero_(), lambda: a.__iadd__(1)],
+        True: [
+            lambda: a[:1].add_(1),
+            lambda: a.reshape(2, 1).add_(1),
+            lambda: a.__setitem__(0, 5.0),
+        ],
+    }
+    for write in writes[view]:
+        with lib.raises(words.view_of_leaf if view else words.leaf):
+            write()
+    assert (a.tolist(), a._version) == ([1.0, 2.0], 0)
+
+
+def test_rule_4_2(lib):
+    w = lib.leaf(1.0, 2.0)
+    y = w * 1
+    old = y.grad_fn
+    z = y + 0
+    y.mul_(5)
+    assert y.grad_fn is not old
+    assert y.grad_fn.next_functions[0][0] is old
+    (z + y).sum().backward()
+    assert w.grad.tolist() == [6.0, 6.0]
+
+
+def test_rule_4_3(lib):
+    a, w = lib.tensor([1.0, 2.0]), lib.leaf(3.0, 4.0)
+    a.mul_(w)
+    assert (a.is_leaf, a.requires_grad) == (False, True)
+    a.sum().backward()
+    assert w.grad.tolist() == [1.0, 2.0]
+
+
+def test_rule_4_4(lib):
+    with lib.raises("can't be cast"):
+        lib.tensor([1, 2], "int64").mul_(1.5)
+    with lib.raises("can't be cast"):
+        lib.tensor([1.0, 2.0]).mul_(lib.tensor([1j, 1j], "complex128"))
+    single, w = lib.tensor([1.0, 2.0], "float32"), lib.leaf(3.0, 4.0)
+    single.mul_(w)
+    single.sum().backward()
+    assert single.dtype == lib.dtype("float32")
+    assert w.grad.dtype == lib.dtype("float64")
+    with lib.raises("doesn't match the broadcast shape"):
+        lib.tensor([1.0]).add_(lib.tensor([1.0, 2.0]))
+
+
+def test_rule_4_5(lib):
+    for change in (
+        lambda y: y.zero_(),
+        lambda y: y.fill_(7.0),
+        lambda y: y.copy_(lib.tensor([5.0, 6.0])),
+    ):
+        w = lib.leaf(1.0, 2.0)
+        y = w * 1
+        change(y)
+        y.sum().backward()
+        assert w.grad.tolist() == [0.0, 0.0]
+
+
+def test_rule_4_8(lib):
+    a = lib.tensor([1.0, 2.0, 3.0])
+    v = a[:2][:1]
+    assert v._base is a
+    assert v._is_view()
+    b = a.detach()
+    assert b[:2]._base is b
+
+
+def test_rule_4_9(lib):
+    a = lib.tensor([[1.0, 2.0], [3.0, 4.0]])
+    views = [
+        a.reshape(4),
+        a.T,
+        a.mT,
+        a[None],
+        a[0],
+        a[:1],
+        a[...],
+        a.diagonal(),
+        lib.broadcast_to(a, (3, 2, 2)),
+        lib.moveaxis(a, 0, 1),
+        lib.swapaxes(a, 0, 1),
+        *a.unbind(),
+    ]
+    assert all(v._is_view() and v._base is a for v in views)
+    copies = [a[[0]], a[a > 1], a.clone(), lib.cast(a, "float32"), a.T.reshape(4)]
+    assert not any(c._is_view() for c in copies)
+
+
+def test_rule_4_10(lib):
+    a = lib.tensor([1.0, 2.0])
+    for v in (lib.squeeze(a), a[...], a.reshape(2)):
+        assert v is not a
+        assert v._base is a
+
+
+def test_writes_go_where_numpy_writes(pb):
+    """The history is laid over NumPy's own memory."""
+    array = np.arange(6.0).reshape(2, 3)
+    a = pb.from_numpy(array)
+    a[:, 1:].mul_(10)
+    assert array.tolist() == [[0.0, 10.0, 20.0], [3.0, 40.0, 50.0]]
+
+
+def test_a_failed_write_leaves_no_trace(pb):
+    w = pb.leaf(1.0, 2.0)
+    y = w * 1
+    node = y.grad_fn
+    with pytest.raises(RuntimeError):
+        y.mul_(pb.leaf([[1.0, 2.0], [3.0, 4.0]]))
+    assert y.grad_fn is node
+    assert (y._version, y.tolist()) == (0, [1.0, 2.0])
+
+
+def test_read_only_memory_is_not_written_to(pb):
+    array = np.array([1.0, 2.0])
+    array.flags.writeable = False
+    a = pb.from_numpy(array)
+    with pb.raises("read-only"):
+        a.add_(1)
+    assert (a.tolist(), a._version) == ([1.0, 2.0], 0)

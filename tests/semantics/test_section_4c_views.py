@@ -1,0 +1,247 @@
+"""Writes to views and bases; several views from one call; memory that overlaps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+def test_rule_4_12(lib):
+    w, c = lib.leaf(1.0, 2.0, 3.0), lib.leaf(10.0)
+    a = w * 1
+    old = a.grad_fn
+    v = a[:2]
+    v.mul_(c)
+    assert a.grad_fn.name().endswith("CopySlices")
+    assert a.grad_fn.next_functions[0][0] is old
+    assert len(a.grad_fn.next_functions) == 2
+    assert v.grad_fn.next_functions[0][0] is a.grad_fn
+    a.sum().backward()
+    assert w.grad.tolist() == [10.0, 10.0, 1.0]
+    assert c.grad.item() == 3.0
+
+
+def test_rule_4_13(lib):
+    w = lib.leaf(1.0, 2.0, 3.0, 4.0)
+    a = w * 1
+    v = a.reshape(2, 2)
+    u = v[0]
+    u.mul_(10)
+    (v * lib.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert w.grad.tolist() == [10.0, 20.0, 3.0, 4.0]
+
+
+def test_rule_4_13_transposed(lib):
+    m = lib.leaf([[1.0, 2.0], [3.0, 4.0]])
+    a = lib.tensor([0.0] * 4)
+    a.reshape(2, 2).T.copy_(m)
+    (a * lib.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
+    assert m.grad.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+def test_rule_4_13_diagonal(lib):
+    m = lib.leaf([[1.0, 2.0], [3.0, 4.0]])
+    a = m * 1
+    a.diagonal().mul_(10)
+    a.sum().backward()
+    assert m.grad.tolist() == [[10.0, 1.0], [1.0, 10.0]]
+
+
+def test_rule_4_13_strided(lib):
+    w = lib.leaf(1.0, 2.0, 3.0, 4.0)
+    a = w * 1
+    a[::2].exp_()
+    a.sum().backward()
+    np.testing.assert_allclose(w.grad.tolist(), [np.e, 1.0, np.e**3, 1.0])
+
+
+def test_rule_4_14(lib):
+    w = lib.leaf(1.0, 2.0, 3.0, 4.0)
+    a = w * 1
+    a[:2].mul_(10)
+    a[1:3].mul_(3)
+    a.sum().backward()
+    assert w.grad.tolist() == [10.0, 30.0, 3.0, 1.0]
+
+
+def test_rule_4_15(lib):
+    w = lib.leaf(1.0, 2.0, 3.0, 4.0)
+    a = w * 1
+    v = a.reshape(2, 2)
+    before = v.grad_fn
+    assert v.grad_fn is before
+    a.mul_(5)
+    assert v.grad_fn is not before
+    (v[0] * lib.tensor([1.0, 2.0])).sum().backward()
+    assert w.grad.tolist() == [5.0, 10.0, 0.0, 0.0]
+
+
+def test_rule_4_16(lib):
+    w = lib.leaf(3.0, 4.0)
+    a = lib.tensor([1.0, 1.0])
+    v = a[:1]
+    a.mul_(w)
+    v.sum().backward()
+    assert w.grad.tolist() == [1.0, 0.0]
+    b = lib.tensor([1.0, 1.0])
+    b[:1].mul_(w[:1])
+    assert b.requires_grad
+    b.sum().backward()
+    assert w.grad.tolist() == [2.0, 0.0]
+
+
+def test_rule_4_17(lib):
+    w, b = lib.leaf(1.0, 2.0), lib.leaf(3.0)
+    a = w * 1
+    v = a[:1]
+    v.mul_(b)
+    y = v * 1
+    a.mul_(2)
+    y.sum().backward()
+    assert (w.grad.tolist(), b.grad.item()) == ([3.0, 0.0], 1.0)
+
+
+def test_rule_4_18(lib):
+    w, b = lib.leaf(1.0, 2.0), lib.leaf(3.0)
+    a = lib.tensor([0.0, 0.0, 0.0])
+    a[:2] = w
+    a[2] = b
+    (a * lib.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert (w.grad.tolist(), b.grad.item()) == ([1.0, 2.0], 3.0)
+    w.grad = None
+    a = lib.tensor([0.0, 0.0, 0.0])
+    a[:2] = w
+    a[0] = 7.0
+    a.sum().backward()
+    assert w.grad.tolist() == [0.0, 1.0]
+
+
+def test_rule_4_19(lib):
+    w, c = lib.leaf(1.0, 2.0, 3.0), lib.leaf(5.0, 6.0)
+    a = w * 1
+    a[[0, 1]] = c
+    a.sum().backward()
+    assert (w.grad.tolist(), c.grad.tolist()) == ([0.0, 0.0, 1.0], [1.0, 1.0])
+    w.grad = c.grad = None
+    a = w * 1
+    a.index_put_([lib.tensor([0, 0], "int64")], c, accumulate=True)
+    assert a.tolist() == [12.0, 2.0, 3.0]
+    a.sum().backward()
+    assert (w.grad.tolist(), c.grad.tolist()) == ([1.0, 1.0, 1.0], [1.0, 1.0])
+
+
+def test_rule_4_20(lib):
+    w, v = lib.leaf(1.0, 2.0, 3.0), lib.leaf(5.0, 6.0)
+    a = w * 1
+    a[[0, 0]] = v
+    (a * 2).sum().backward()
+    assert (w.grad.tolist(), v.grad.tolist()) == ([0.0, 2.0, 2.0], [2.0, 2.0])
+
+
+def test_rule_4_21(lib):
+    w, v = lib.leaf(1.0, 2.0, 3.0), lib.leaf(9.0)
+    a = w * 1
+    a[w > 1] = v
+    a.sum().backward()
+    assert (w.grad.tolist(), v.grad.item()) == ([1.0, 0.0, 0.0], 2.0)
+    w.grad = None
+    a = w * 1
+    a[w > 1] *= 10
+    a.sum().backward()
+    assert w.grad.tolist() == [1.0, 10.0, 10.0]
+
+
+def test_rule_4_22(lib):
+    w = lib.leaf(2.0, 3.0)
+    a = w * 1
+    a[:1].mul_(w[1])
+    (g,) = lib.grad((a**2).sum(), w, create_graph=True)
+    assert g.tolist() == [36.0, 30.0]
+    rows = [lib.grad(part, w, retain_graph=True)[0].tolist() for part in (g[0], g[1])]
+    assert rows == [[18.0, 24.0], [24.0, 10.0]]
+
+
+def test_rule_4_23(pb):
+    """PyTorch refuses to write to one of several views that one call has made."""
+    w = pb.leaf([[1.0, 2.0], [3.0, 4.0]])
+    a = w * 1
+    for number, row in enumerate(a):
+        row.mul_(number + 10)
+    assert a.tolist() == [[10.0, 20.0], [33.0, 44.0]]
+    (a * pb.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+    assert w.grad.tolist() == [[10.0, 20.0], [33.0, 44.0]]
+
+
+def test_rule_4_23_leaf(lib):
+    a = lib.leaf(1.0, 2.0)
+    p, _ = a.unbind()
+    with pytest.raises(RuntimeError):
+        p.mul_(2)
+    assert a.tolist() == [1.0, 2.0]
+
+
+def test_rule_4_23_operand(pb):
+    b, c = pb.leaf(5.0), pb.tensor([1.0, 2.0])
+    p, q = c.unbind()
+    p.mul_(b)
+    (p * 10 + q).backward()
+    assert b.grad.item() == 10.0
+    assert (c.requires_grad, q.requires_grad) == (True, True)
+
+
+def test_rule_4_23_slice_of_one(pb):
+    w = pb.leaf([[1.0, 2.0], [3.0, 4.0]])
+    first, _ = (w * 1).unbind()
+    first[1:].exp_()
+    first.sum().backward()
+    np.testing.assert_allclose(w.grad.numpy(), [[1.0, np.e**2], [0.0, 0.0]])
+
+
+def test_rule_4_23_second_order(pb):
+    w = pb.leaf(2.0, 3.0)
+    a = w * 1
+    for row in a:
+        row.pow_(3)
+    (g,) = pb.grad(a.sum(), w, create_graph=True)
+    assert g.tolist() == [12.0, 27.0]
+    assert pb.grad(g.sum(), w)[0].tolist() == [12.0, 18.0]
+
+
+def test_rule_4_24(pb):
+    """PyTorch refuses to use such a view once its base has been written to."""
+    w = pb.leaf(1.0, 2.0)
+    a = w * 1
+    p, q = a.unbind()
+    a.mul_(5)
+    assert (p.item(), p.grad_fn.name(), q.output_nr) == (5.0, "UnbindBackward0", 1)
+    (p + 2 * q).backward()
+    assert w.grad.tolist() == [5.0, 10.0]
+
+
+def test_rule_4_25(pb):
+    """After a write under no_grad the history is as it was, as with any other view."""
+    w = pb.leaf(1.0, 2.0)
+    a = w * 1
+    p, _ = a.unbind()
+    with pb.no_grad():
+        p.mul_(5)
+    assert (a.tolist(), a._version) == ([5.0, 2.0], 1)
+    assert "grad_fn=<UnbindBackward0>" in repr(p)
+    p.backward()
+    assert w.grad.tolist() == [1.0, 0.0]
+
+
+def test_rule_4_27(lib):
+    w = lib.leaf(1.0, 2.0, 3.0)
+    p, q, _ = (w * 1).unbind()
+    assert p.grad_fn is q.grad_fn
+    assert (p.output_nr, q.output_nr) == (0, 1)
+    (p * 2).backward()
+    assert w.grad.tolist() == [2.0, 0.0, 0.0]
+
+
+def test_one_view_of_a_list_of_one(lib):
+    w = lib.vector(3.0)
+    (only,) = w.unbind()
+    (only * 2).backward()
+    assert w.grad.tolist() == [2.0]

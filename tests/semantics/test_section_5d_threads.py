@@ -1,0 +1,200 @@
+"""Threads, and anomaly mode."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+
+def in_threads(count, function):
+    """The results of a function in several threads that start together; errors as themselves."""
+    results, barrier = [], threading.Barrier(count)
+
+    def run():
+        barrier.wait()
+        try:
+            results.append(function())
+        except Exception as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_rule_5_36(lib):
+    seen = []
+
+    def run():
+        x = lib.leaf(2.0)
+        y = x * x
+        y.register_hook(lambda _: seen.append(threading.get_ident() == me))
+        me = threading.get_ident()
+        y.backward()
+        return x.grad.item()
+
+    assert in_threads(4, run) == [4.0] * 4
+    assert seen == [True] * 4
+
+
+def test_rule_5_37(lib, words):
+    a = lib.leaf(1.0, 2.0)
+    y = (a * a).sum()
+    results = in_threads(4, y.backward)
+    errors = [error for error in results if error is not None]
+    assert len(errors) == 3
+    assert all(words.freed in str(error) for error in errors)
+    assert a.grad.tolist() == [2.0, 4.0]
+    a.grad = None
+    y = (a * a).sum()
+    assert in_threads(4, lambda: y.backward(retain_graph=True)) == [None] * 4
+    assert a.grad.tolist() == [8.0, 16.0]
+
+
+def test_rule_5_38(lib):
+    p = lib.leaf(1.0)
+
+    def run():
+        for _ in range(200):
+            (p * 1).backward()
+
+    assert in_threads(4, run) == [None] * 4
+    assert p.grad.item() == 800.0
+
+
+def test_rule_5_39(lib):
+    with lib.autograd.set_detect_anomaly(True):
+        assert in_threads(1, lib.is_anomaly_enabled) == [True]
+    assert in_threads(1, lib.is_anomaly_enabled) == [False]
+
+
+def test_rule_5_40(lib):
+    enabled = lib.autograd.is_multithreading_enabled
+    assert enabled()
+    with lib.autograd.set_multithreading_enabled(False):
+        assert not enabled()
+        assert in_threads(1, enabled) == [True]
+        (lib.leaf(1.0) * 2).backward()
+    assert enabled()
+
+
+def test_rule_5_41(lib):
+    def modes():
+        return lib.is_anomaly_enabled(), lib.is_anomaly_check_nan_enabled()
+
+    assert modes() == (False, True)
+    with pytest.warns(UserWarning, match="Anomaly Detection"):
+        block = lib.autograd.detect_anomaly(check_nan=False)
+    with block:
+        assert modes() == (True, False)
+    assert modes() == (False, True)
+    with lib.autograd.set_detect_anomaly(True, check_nan=False):
+        assert modes() == (True, False)
+    lib.autograd.set_detect_anomaly(True)
+    assert modes() == (True, True)
+    lib.autograd.set_detect_anomaly(False)
+    assert modes() == (False, True)
+
+
+def test_rule_5_42(lib):
+    a = lib.leaf(1.0, 2.0)
+    with lib.autograd.set_detect_anomaly(True):
+        nodes = [(a * 2).grad_fn, a[:1].grad_fn]
+        written = a * 1
+        written.mul_(2)
+        nodes.append(written.grad_fn)
+        written[:1].mul_(2)
+        nodes.append(written.grad_fn)
+    for node in nodes:
+        text = "".join(node.metadata["traceback_"])
+        assert "test_rule_5_42" in text
+    assert "traceback_" not in (a * 2).grad_fn.metadata
+
+
+def test_rule_5_42_last_line_is_the_users(pb):
+    a = pb.leaf(1.0, 2.0)
+    with pb.autograd.set_detect_anomaly(True):
+        y = a * 2
+    lines = "".join(y.grad_fn.metadata["traceback_"])
+    assert "y = a * 2" in lines
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
+def test_rule_5_43(lib):
+    a = lib.leaf(0.0, 1.0)
+    with lib.autograd.set_detect_anomaly(True):
+        y = (lib.sqrt(a) * 0).sum()
+        with lib.raises("Function 'SqrtBackward0' returned nan values in its 0th output."):
+            y.backward()
+        lib.log(a).sum().backward()  # inf is no NaN
+        (a * float("nan")).detach()
+        seed = lib.tensor([float("nan"), 1.0])
+        with lib.raises("returned nan values in its 0th output"):
+            (a * 2).backward(seed)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_rule_5_44(lib):
+    a = lib.leaf(0.0, 1.0)
+    with lib.autograd.set_detect_anomaly(True):
+        y = (lib.sqrt(a) * 0).sum()
+        with pytest.warns(UserWarning, match="test_rule_5_44"), pytest.raises(RuntimeError):
+            y.backward()
+    y = (lib.sqrt(a) * 0).sum()
+    with (
+        lib.autograd.set_detect_anomaly(True),
+        pytest.warns(UserWarning, match="No forward pass information available"),
+        pytest.raises(RuntimeError),
+    ):
+        y.backward()
+
+
+def test_rule_5_44_own_errors(lib):
+    class Broken(lib.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ZeroDivisionError("mine")
+
+    with lib.autograd.set_detect_anomaly(True):
+        y = Broken.apply(lib.leaf(1.0))
+        with (
+            pytest.warns(UserWarning, match="test_rule_5_44_own_errors"),
+            lib.raises("mine", ZeroDivisionError),
+        ):
+            y.backward()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_rule_5_45(lib, words):
+    x = lib.leaf(1.0, 2.0)
+
+    def stale():
+        y = x * x
+        with lib.no_grad():
+            x.add_(1)
+        return y.sum()
+
+    with lib.raises(words.version + " ... enable anomaly detection"):
+        stale().backward()
+    with lib.autograd.set_detect_anomaly(True):
+        y = stale()
+        with lib.raises(words.version + " ... the backtrace further above"):
+            y.backward()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_rule_5_46(lib):
+    a = lib.leaf(0.0, 1.0)
+    with lib.autograd.set_detect_anomaly(True, check_nan=False):
+        (lib.sqrt(a) * 0).sum().backward()
+    found = a.grad.tolist()
+    assert found[0] != found[0]
+    assert found[1] == 0.0

@@ -1,0 +1,143 @@
+"""The generated source: what it looks like, that it is reproducible, and that it works."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pullback
+from pullback.codegen import cli
+from pullback.codegen.emit.files import changed_files, formula_functions, generate, write_files
+from pullback.errors import CodegenError
+
+PACKAGE = Path(pullback.__file__).parent
+TABLES = sorted((PACKAGE / "ops").glob("*.yaml"))
+
+SCALE = """
+- func: scale(Tensor self, Tensor factor, int power=1) -> Tensor
+  doc: Multiplies by a factor to a power.
+  variants: [function, inplace, out, foreach]
+  dispatch: {CPU: kernels.pointwise.scale}
+  derivatives:
+    self: grad * conj(factor ** power)
+    factor: grad * conj(self * power * factor ** (power - 1))
+    result: self_t * factor_p ** power + self_p * power * factor_p ** (power - 1) * factor_t
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(text: str) -> Path:
+        path = tmp_path / "mine.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_the_committed_source_is_what_the_tables_say():
+    assert cli.main(["--check"]) == 0
+
+
+def test_generation_is_reproducible_byte_for_byte():
+    functions = formula_functions(PACKAGE / "autograd" / "formulas")
+    assert generate(TABLES, functions=functions) == generate(TABLES[::-1], functions=functions)
+
+
+def test_a_node_saves_what_its_formulas_read(table):
+    files = generate([table(SCALE)], namespace="mine")
+    source = files["kernels_mine.py"]
+    assert "class ScaleBackward0(Node):" in source
+    assert '__slots__ = ("factor", "factor_v", "power", "self", "self_v")' in source
+    assert "factor = xp.load(node, node.factor, node.factor_v)" in source
+    assert "grad * xp.conj(factor ** power) if to_self is not None else None," in source
+    assert "def release(node):\n        node.self = node.factor = FREED" in source
+
+
+def test_every_variant_of_an_entry_is_an_operator(table):
+    files = generate([table(SCALE)], namespace="mine")
+    operators = files["operators.py"]
+    for schema in (
+        "mine::scale(Tensor self, Tensor factor, int power=1) -> Tensor",
+        "mine::scale_(Tensor(a!) self, Tensor factor, int power=1) -> Tensor(a!)",
+        "mine::scale.out(Tensor self, Tensor factor, int power=1, *, Tensor(a!) out) -> Tensor(a!)",
+        "mine::_foreach_scale(Tensor[] self, Tensor[] factor, int power=1) -> Tensor[]",
+    ):
+        assert f'"{schema}"' in operators
+    assert "def scale(self, /, factor, power=1, *, out=None):" in files["functions_mine.py"]
+    assert "def scale_(self, /, factor, power=1):" in files["functions_mine.py"]
+
+
+def test_a_stub_types_every_function(table):
+    stub = generate([table(SCALE)], namespace="mine")["functions_mine.pyi"]
+    assert (
+        "def scale(self: ArrayLike, /, factor: ArrayLike, power: int = ..., *, "
+        "out: Tensor | None = ...) -> Tensor: ..."
+    ) in stub
+
+
+def test_the_catalogue_knows_every_operator(table):
+    records = json.loads(generate([table(SCALE)], namespace="mine")["catalogue.json"])
+    (scale,) = (record for record in records if record["name"] == "mine::scale")
+    assert scale["table"] == "mine.yaml:2"
+    assert scale["node"] == "ScaleBackward0"
+    assert scale["saved"] == ["self", "factor", "power"]
+    assert scale["derivatives"]["self"] == "grad * conj(factor ** power)"
+
+
+def test_drift_is_found_and_mended(table, tmp_path):
+    files = generate([table(SCALE)], namespace="mine")
+    folder = tmp_path / "out"
+    assert changed_files(files, folder) == sorted(files)
+    write_files(files, folder, files)
+    assert changed_files(files, folder) == []
+    (folder / "public.py").write_text("changed", encoding="utf-8")
+    (folder / "stale.py").write_text("", encoding="utf-8")
+    assert changed_files(files, folder) == ["public.py", "stale.py"]
+    write_files(files, folder, changed_files(files, folder))
+    assert changed_files(files, folder) == []
+    assert not (folder / "stale.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "message"),
+    [
+        (
+            "conj(factor ** power)",
+            "conj(factr ** power)",
+            "7:23",
+            "reads 'factr', which names noth",
+        ),
+        ("conj(factor ** power)", "conj(factor, power)", "7:18", "conj takes 1 argument"),
+        (
+            "conj(factor ** power)",
+            "congj(factor)",
+            "7:18",
+            "is no function that a formula may call",
+        ),
+        ("    factor: grad", "    fator: grad", "8:5", "'fator'"),
+        ("grad * conj(factor ** power)", "grad * (factor", "7:18", "not a Python expression"),
+    ],
+)
+def test_a_wrong_formula_fails_with_file_line_and_column(table, old, new, place, message):
+    functions = formula_functions(PACKAGE / "autograd" / "formulas")
+    path = table(SCALE.replace(old, new, 1))
+    with pytest.raises(CodegenError, match=message) as error:
+        generate([path], functions=functions, namespace="mine")
+    assert f"mine.yaml:{place}" in str(error.value)
+
+
+def test_the_command_line_writes_a_package_of_ones_own(table, tmp_path, capsys):
+    path = table(SCALE)
+    folder = tmp_path / "my_package" / "_ops"
+    assert cli.main([str(path), "-o", str(folder)]) == 0
+    assert '"my_package::scale(' in (folder / "operators.py").read_text(encoding="utf-8")
+    assert "files from 1 tables" in capsys.readouterr().out
+    assert cli.main([str(path), "-o", str(folder), "--check"]) == 0
+    (folder / "public.py").write_text("", encoding="utf-8")
+    assert cli.main([str(path), "-o", str(folder), "--check"]) == 1
+    assert "public.py is not what its table says" in capsys.readouterr().out
+    assert cli.main([str(path)]) == 2
+    assert "name the folder for tables of your own" in capsys.readouterr().err
