@@ -67,7 +67,7 @@ class WeightedCubesBackward0(Node):
         (to_self, _), (to_weight, _) = node._edges
         return (
             grad * xp.conj(weight * power * self ** (power - 1)) if to_self is not None else None,
-            grad * xp.conj(self ** power) if to_weight is not None else None,
+            grad * xp.conj(self**power) if to_weight is not None else None,
         )
 
     def release(node):
@@ -157,4 +157,4 @@ def weighted_cubes_jvp(xp, self, weight, power, self_t, weight_t, result):
 
     result: self_t * weight_p * power * self_p ** (power - 1) + weight_t * self_p ** power
     """
-    return self_t * weight * power * self ** (power - 1) + weight_t * self ** power
+    return self_t * weight * power * self ** (power - 1) + weight_t * self**power

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-def choose(self, /, choices, mode='raise'):
+def choose(self, /, choices, mode="raise"):
     """Picks each element from one of several tensors, by its number."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -325,7 +325,7 @@ def masked_select(self, /, mask):
     return kernel(self, mask)
 
 
-def put(self, /, indices, values, mode='raise'):
+def put(self, /, indices, values, mode="raise"):
     """A copy with elements replaced that are counted in a row; values are used again and again."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -341,7 +341,7 @@ def put(self, /, indices, values, mode='raise'):
     return kernel(self, indices, values, mode)
 
 
-def put_(self, /, indices, values, mode='raise'):
+def put_(self, /, indices, values, mode="raise"):
     """Replaces elements that are counted in a row; values are used again and again."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -453,7 +453,7 @@ def scatter_add_(self, /, axis, index, src):
     return kernel(self, axis, index, src)
 
 
-def take(self, /, indices, axis=None, mode='raise'):
+def take(self, /, indices, axis=None, mode="raise"):
     """Picks slices of an axis by number; with axis None, elements of the tensor in a row."""
     if type(self) is not Tensor:
         self = as_operand(self)

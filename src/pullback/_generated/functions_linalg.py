@@ -142,7 +142,7 @@ def linalg_eig(self, /):
     return kernel(self)
 
 
-def linalg_eigh(self, /, UPLO='L'):
+def linalg_eigh(self, /, UPLO="L"):
     """The eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -166,7 +166,7 @@ def linalg_eigvals(self, /):
     return kernel(self)
 
 
-def linalg_eigvalsh(self, /, UPLO='L'):
+def linalg_eigvalsh(self, /, UPLO="L"):
     """The eigenvalues of Hermitian matrices, smallest first."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -303,7 +303,7 @@ def linalg_pinv(self, /, rcond=None, hermitian=False, *, rtol=None):
     return kernel(self, rcond, hermitian, rtol=rtol)
 
 
-def linalg_qr(self, /, mode='reduced'):
+def linalg_qr(self, /, mode="reduced"):
     """The orthogonal and the upper triangular factor."""
     if type(self) is not Tensor:
         self = as_operand(self)

@@ -178,7 +178,9 @@ def pixel_unshuffle(self, /, downscale_factor):
     return kernel(self, downscale_factor)
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, generator=None):
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, generator=None
+):
     """Means of values, weighted by the softmax of the products of queries and keys."""
     if type(query) is not Tensor:
         query = as_operand(query)
@@ -195,4 +197,6 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         kernel = operators.scaled_dot_product_attention.calls[get_state()][flags]
     except KeyError:
         kernel = operators.scaled_dot_product_attention.link_call(flags)
-    return kernel(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, generator=generator)
+    return kernel(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, generator=generator
+    )

@@ -81,7 +81,7 @@ def _elu_slope(self, /, alpha, scale, input_scale):
     return kernel(self, alpha, scale, input_scale)
 
 
-def _gelu_slope(self, /, *, approximate='none'):
+def _gelu_slope(self, /, *, approximate="none"):
     """The derivative of gelu."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -259,7 +259,7 @@ def elu_(self, /, alpha=1.0):
     return kernel(self, alpha)
 
 
-def gelu(self, /, *, approximate='none'):
+def gelu(self, /, *, approximate="none"):
     """Each element times the probability that a normal variable is smaller, or 'tanh' near it."""
     if type(self) is not Tensor:
         self = as_operand(self)

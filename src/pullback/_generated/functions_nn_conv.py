@@ -163,7 +163,9 @@ def conv3d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
     return kernel(self, weight, bias, stride, padding, dilation, groups)
 
 
-def conv_transpose1d(self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose1d(
+    self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+):
     """The gradient of conv1d as a layer, with a weight of shape (C, O / groups, K)."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -181,7 +183,9 @@ def conv_transpose1d(self, /, weight, bias=None, stride=1, padding=0, output_pad
     return kernel(self, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def conv_transpose2d(self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose2d(
+    self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+):
     """The gradient of conv2d as a layer, with a weight of shape (C, O / groups, K, K)."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -199,7 +203,9 @@ def conv_transpose2d(self, /, weight, bias=None, stride=1, padding=0, output_pad
     return kernel(self, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def conv_transpose3d(self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+def conv_transpose3d(
+    self, /, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1
+):
     """The gradient of conv3d as a layer."""
     if type(self) is not Tensor:
         self = as_operand(self)

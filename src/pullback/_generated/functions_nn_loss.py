@@ -94,7 +94,7 @@ def _place(grad_output, target, classes, ignore_index):
     return kernel(grad_output, target, classes, ignore_index)
 
 
-def binary_cross_entropy(self, /, target, weight=None, *, reduction='mean'):
+def binary_cross_entropy(self, /, target, weight=None, *, reduction="mean"):
     """The cross entropy of probabilities and targets between 0 and 1."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -112,7 +112,9 @@ def binary_cross_entropy(self, /, target, weight=None, *, reduction='mean'):
     return kernel(self, target, weight, reduction=reduction)
 
 
-def binary_cross_entropy_with_logits(self, /, target, weight=None, *, reduction='mean', pos_weight=None):
+def binary_cross_entropy_with_logits(
+    self, /, target, weight=None, *, reduction="mean", pos_weight=None
+):
     """The cross entropy of logistic functions and targets between 0 and 1."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -134,7 +136,7 @@ def binary_cross_entropy_with_logits(self, /, target, weight=None, *, reduction=
     return kernel(self, target, weight, reduction=reduction, pos_weight=pos_weight)
 
 
-def cosine_embedding_loss(self, other, /, target, *, margin=0.0, reduction='mean'):
+def cosine_embedding_loss(self, other, /, target, *, margin=0.0, reduction="mean"):
     """How far vectors are from parallel where the target is 1, or from a margin where it is -1."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -150,7 +152,9 @@ def cosine_embedding_loss(self, other, /, target, *, margin=0.0, reduction='mean
     return kernel(self, other, target, margin=margin, reduction=reduction)
 
 
-def cross_entropy(self, /, target, weight=None, *, ignore_index=-100, reduction='mean', label_smoothing=0.0):
+def cross_entropy(
+    self, /, target, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0
+):
     """The cross entropy of softmax over axis 1, with classes or their probabilities as target."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -165,10 +169,17 @@ def cross_entropy(self, /, target, weight=None, *, ignore_index=-100, reduction=
         kernel = operators.cross_entropy.calls[get_state()][flags]
     except KeyError:
         kernel = operators.cross_entropy.link_call(flags)
-    return kernel(self, target, weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+    return kernel(
+        self,
+        target,
+        weight,
+        ignore_index=ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
 
 
-def gaussian_nll_loss(self, /, target, var, *, full=False, eps=1e-06, reduction='mean'):
+def gaussian_nll_loss(self, /, target, var, *, full=False, eps=1e-06, reduction="mean"):
     """The negative log likelihood of targets under normal distributions."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -184,7 +195,7 @@ def gaussian_nll_loss(self, /, target, var, *, full=False, eps=1e-06, reduction=
     return kernel(self, target, var, full=full, eps=eps, reduction=reduction)
 
 
-def hinge_embedding_loss(self, /, target, *, margin=1.0, reduction='mean'):
+def hinge_embedding_loss(self, /, target, *, margin=1.0, reduction="mean"):
     """The input where the target is 1, and what it lacks to a margin where the target is -1."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -198,7 +209,7 @@ def hinge_embedding_loss(self, /, target, *, margin=1.0, reduction='mean'):
     return kernel(self, target, margin=margin, reduction=reduction)
 
 
-def huber_loss(self, /, target, *, reduction='mean', delta=1.0):
+def huber_loss(self, /, target, *, reduction="mean", delta=1.0):
     """Half the squared difference of input and target, and a line from delta on."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -212,7 +223,7 @@ def huber_loss(self, /, target, *, reduction='mean', delta=1.0):
     return kernel(self, target, reduction=reduction, delta=delta)
 
 
-def kl_div(self, /, target, *, reduction='mean', log_target=False):
+def kl_div(self, /, target, *, reduction="mean", log_target=False):
     """The divergence of log probabilities from target probabilities; also 'batchmean'."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -226,7 +237,7 @@ def kl_div(self, /, target, *, reduction='mean', log_target=False):
     return kernel(self, target, reduction=reduction, log_target=log_target)
 
 
-def l1_loss(self, /, target, *, reduction='mean'):
+def l1_loss(self, /, target, *, reduction="mean"):
     """The size of the difference of input and target."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -240,7 +251,7 @@ def l1_loss(self, /, target, *, reduction='mean'):
     return kernel(self, target, reduction=reduction)
 
 
-def margin_ranking_loss(self, other, /, target, *, margin=0.0, reduction='mean'):
+def margin_ranking_loss(self, other, /, target, *, margin=0.0, reduction="mean"):
     """What the first input lacks to be larger than the second by a margin; smaller for target -1."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -256,7 +267,7 @@ def margin_ranking_loss(self, other, /, target, *, margin=0.0, reduction='mean')
     return kernel(self, other, target, margin=margin, reduction=reduction)
 
 
-def mse_loss(self, /, target, *, reduction='mean'):
+def mse_loss(self, /, target, *, reduction="mean"):
     """The squared difference of input and target."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -270,7 +281,7 @@ def mse_loss(self, /, target, *, reduction='mean'):
     return kernel(self, target, reduction=reduction)
 
 
-def nll_loss(self, /, target, weight=None, *, ignore_index=-100, reduction='mean'):
+def nll_loss(self, /, target, weight=None, *, ignore_index=-100, reduction="mean"):
     """The negative log probability (axis 1) of each target's class."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -288,7 +299,7 @@ def nll_loss(self, /, target, weight=None, *, ignore_index=-100, reduction='mean
     return kernel(self, target, weight, ignore_index=ignore_index, reduction=reduction)
 
 
-def poisson_nll_loss(self, /, target, *, log_input=True, full=False, eps=1e-08, reduction='mean'):
+def poisson_nll_loss(self, /, target, *, log_input=True, full=False, eps=1e-08, reduction="mean"):
     """The negative log likelihood of counts under Poisson distributions."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -302,7 +313,7 @@ def poisson_nll_loss(self, /, target, *, log_input=True, full=False, eps=1e-08, 
     return kernel(self, target, log_input=log_input, full=full, eps=eps, reduction=reduction)
 
 
-def smooth_l1_loss(self, /, target, *, reduction='mean', beta=1.0):
+def smooth_l1_loss(self, /, target, *, reduction="mean", beta=1.0):
     """The size of the difference of input and target, rounded off to a parabola below beta."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -316,7 +327,7 @@ def smooth_l1_loss(self, /, target, *, reduction='mean', beta=1.0):
     return kernel(self, target, reduction=reduction, beta=beta)
 
 
-def soft_margin_loss(self, /, target, *, reduction='mean'):
+def soft_margin_loss(self, /, target, *, reduction="mean"):
     """log(1 + exp(-target * input)), with targets 1 and -1."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -330,7 +341,9 @@ def soft_margin_loss(self, /, target, *, reduction='mean'):
     return kernel(self, target, reduction=reduction)
 
 
-def triplet_margin_loss(self, /, positive, negative, *, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction='mean'):
+def triplet_margin_loss(
+    self, /, positive, negative, *, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction="mean"
+):
     """What a negative lacks to be farther from the anchor than a positive by a margin."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -343,4 +356,6 @@ def triplet_margin_loss(self, /, positive, negative, *, margin=1.0, p=2.0, eps=1
         kernel = operators.triplet_margin_loss.calls[get_state()][flags]
     except KeyError:
         kernel = operators.triplet_margin_loss.link_call(flags)
-    return kernel(self, positive, negative, margin=margin, p=p, eps=eps, swap=swap, reduction=reduction)
+    return kernel(
+        self, positive, negative, margin=margin, p=p, eps=eps, swap=swap, reduction=reduction
+    )

@@ -57,7 +57,17 @@ def _rms_norm(self, /, weight, axis, eps):
     return kernel(self, weight, axis, eps)
 
 
-def batch_norm(self, /, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
+def batch_norm(
+    self,
+    /,
+    running_mean,
+    running_var,
+    weight=None,
+    bias=None,
+    training=False,
+    momentum=0.1,
+    eps=1e-05,
+):
     """Mean 0 and variance 1 over the batch for each channel; training also moves the running statistics."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -105,7 +115,17 @@ def group_norm(self, /, num_groups, weight=None, bias=None, eps=1e-05):
     return kernel(self, num_groups, weight, bias, eps)
 
 
-def instance_norm(self, /, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05):
+def instance_norm(
+    self,
+    /,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-05,
+):
     """Mean 0 and variance 1 over the space of each sample and channel."""
     if type(self) is not Tensor:
         self = as_operand(self)

@@ -73,7 +73,9 @@ def _adaptive_max_pool(self, /, size):
     return kernel(self, size)
 
 
-def _avg_pool(self, /, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool(
+    self, /, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     """The mean of each window of images (N, C, *space)."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -82,10 +84,14 @@ def _avg_pool(self, /, kernel_size, stride, padding, ceil_mode, count_include_pa
         kernel = operators._avg_pool.calls[get_state()][flags]
     except KeyError:
         kernel = operators._avg_pool.link_call(flags)
-    return kernel(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return kernel(
+        self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
-def _avg_pool_backward(grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool_backward(
+    grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     """Gives each element of a window its share of the gradient."""
     if type(grad_output) is not Tensor:
         grad_output = as_operand(grad_output)
@@ -94,7 +100,16 @@ def _avg_pool_backward(grad_output, space, kernel_size, stride, padding, ceil_mo
         kernel = operators._avg_pool_backward.calls[get_state()][flags]
     except KeyError:
         kernel = operators._avg_pool_backward.link_call(flags)
-    return kernel(grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return kernel(
+        grad_output,
+        space,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )
 
 
 def _max_pool(self, /, kernel_size, stride, padding, dilation, ceil_mode):
@@ -233,7 +248,9 @@ def adaptive_max_pool2d_with_indices(self, /, output_size):
     return kernel(self, output_size)
 
 
-def avg_pool1d(self, /, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+def avg_pool1d(
+    self, /, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
+):
     """The mean of each window of signals (N, C, L) or (C, L)."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -245,7 +262,16 @@ def avg_pool1d(self, /, kernel_size, stride=None, padding=0, ceil_mode=False, co
     return kernel(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(self, /, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+def avg_pool2d(
+    self,
+    /,
+    kernel_size,
+    stride=None,
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
+    divisor_override=None,
+):
     """The mean of each window of images (N, C, H, W) or (C, H, W)."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -254,10 +280,12 @@ def avg_pool2d(self, /, kernel_size, stride=None, padding=0, ceil_mode=False, co
         kernel = operators.avg_pool2d.calls[get_state()][flags]
     except KeyError:
         kernel = operators.avg_pool2d.link_call(flags)
-    return kernel(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return kernel(
+        self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
-def interpolate(self, /, size=None, scale_factor=None, mode='nearest', align_corners=False):
+def interpolate(self, /, size=None, scale_factor=None, mode="nearest", align_corners=False):
     """Resizes signals, images or volumes (N, C, *space) by 'nearest', 'nearest-exact' or 'linear'."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -281,7 +309,9 @@ def max_pool1d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
     return kernel(self, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool1d_with_indices(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+def max_pool1d_with_indices(
+    self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
+):
     """The largest element of each window of signals, and its place."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -305,7 +335,9 @@ def max_pool2d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
     return kernel(self, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool2d_with_indices(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False):
+def max_pool2d_with_indices(
+    self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
+):
     """The largest element of each window of images, and its place in the channel, row by row."""
     if type(self) is not Tensor:
         self = as_operand(self)

@@ -1910,7 +1910,9 @@ def nan_to_num(self, /, *, nan=0.0, posinf=None, neginf=None, out=None):
     if type(self) is not Tensor:
         self = as_operand(self)
     if out is not None:
-        return operators.nan_to_num_out.operator(self, nan=nan, posinf=posinf, neginf=neginf, out=out)
+        return operators.nan_to_num_out.operator(
+            self, nan=nan, posinf=posinf, neginf=neginf, out=out
+        )
     flags = self._flags
     try:
         kernel = operators.nan_to_num.calls[get_state()][flags]

@@ -56,7 +56,7 @@ def _tensordot(self, other, /, axes_self, axes_other):
     return kernel(self, other, axes_self, axes_other)
 
 
-def convolve(self, other, /, mode='full'):
+def convolve(self, other, /, mode="full"):
     """The convolution of two vectors."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -70,7 +70,7 @@ def convolve(self, other, /, mode='full'):
     return kernel(self, other, mode)
 
 
-def correlate(self, other, /, mode='valid'):
+def correlate(self, other, /, mode="valid"):
     """The correlation of two vectors, the second conjugated."""
     if type(self) is not Tensor:
         self = as_operand(self)

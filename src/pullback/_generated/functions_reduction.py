@@ -222,7 +222,9 @@ def cov(self, /, y=None, *, rowvar=True, bias=False, ddof=None, fweights=None, a
         kernel = operators.cov.calls[get_state()][flags]
     except KeyError:
         kernel = operators.cov.link_call(flags)
-    return kernel(self, y, rowvar=rowvar, bias=bias, ddof=ddof, fweights=fweights, aweights=aweights)
+    return kernel(
+        self, y, rowvar=rowvar, bias=bias, ddof=ddof, fweights=fweights, aweights=aweights
+    )
 
 
 def cummax(self, /, axis):

@@ -258,7 +258,7 @@ def expand_dims(self, /, axis=0):
     return kernel(self, axis)
 
 
-def flatten(self, /, order='C'):
+def flatten(self, /, order="C"):
     """A copy of all elements in a row."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -379,7 +379,7 @@ def permute_dims(self, /, axes=None):
     return kernel(self, axes)
 
 
-def ravel(self, /, order='C'):
+def ravel(self, /, order="C"):
     """All elements in a row; a view where the memory allows it."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -403,7 +403,7 @@ def repeat(self, /, repeats, axis=None):
     return kernel(self, repeats, axis)
 
 
-def reshape(self, /, shape, order='C', *, copy=None):
+def reshape(self, /, shape, order="C", *, copy=None):
     """The same elements in another shape; a view where the memory allows it."""
     if type(self) is not Tensor:
         self = as_operand(self)

@@ -246,7 +246,7 @@ def nanmedian(self, /, axis=None, keepdims=False):
     return kernel(self, axis, keepdims)
 
 
-def nanpercentile(self, /, q, axis=None, *, method='linear', keepdims=False):
+def nanpercentile(self, /, q, axis=None, *, method="linear", keepdims=False):
     """The quantile for q in percent of the elements that are not NaN."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -260,7 +260,7 @@ def nanpercentile(self, /, q, axis=None, *, method='linear', keepdims=False):
     return kernel(self, q, axis, method=method, keepdims=keepdims)
 
 
-def nanquantile(self, /, q, axis=None, *, method='linear', keepdims=False):
+def nanquantile(self, /, q, axis=None, *, method="linear", keepdims=False):
     """The quantile of the elements that are not NaN."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -298,7 +298,7 @@ def partition(self, /, kth, axis=-1):
     return kernel(self, kth, axis)
 
 
-def percentile(self, /, q, axis=None, *, method='linear', keepdims=False):
+def percentile(self, /, q, axis=None, *, method="linear", keepdims=False):
     """The quantile for q in percent."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -312,7 +312,7 @@ def percentile(self, /, q, axis=None, *, method='linear', keepdims=False):
     return kernel(self, q, axis, method=method, keepdims=keepdims)
 
 
-def quantile(self, /, q, axis=None, *, method='linear', keepdims=False):
+def quantile(self, /, q, axis=None, *, method="linear", keepdims=False):
     """What a share q of the elements over some axes, or all, does not exceed; q may have axes, which come first."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -326,7 +326,7 @@ def quantile(self, /, q, axis=None, *, method='linear', keepdims=False):
     return kernel(self, q, axis, method=method, keepdims=keepdims)
 
 
-def searchsorted(self, /, v, side='left', sorter=None):
+def searchsorted(self, /, v, side="left", sorter=None):
     """Where elements have to be inserted into a sorted tensor to keep it sorted."""
     if type(self) is not Tensor:
         self = as_operand(self)

@@ -42,7 +42,11 @@ class FftFftBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
-        return (xp.resized(xp.fft_ifft(grad, None, axis, xp.adjoint_norm(norm)), axis, self_shape[axis]),)
+        return (
+            xp.resized(
+                xp.fft_ifft(grad, None, axis, xp.adjoint_norm(norm)), axis, self_shape[axis]
+            ),
+        )
 
 
 class FftFftshiftBackward0(Node):
@@ -76,7 +80,9 @@ class FftIfftBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
-        return (xp.resized(xp.fft_fft(grad, None, axis, xp.adjoint_norm(norm)), axis, self_shape[axis]),)
+        return (
+            xp.resized(xp.fft_fft(grad, None, axis, xp.adjoint_norm(norm)), axis, self_shape[axis]),
+        )
 
 
 class FftIfftshiftBackward0(Node):

@@ -185,7 +185,9 @@ class IndexPutBackward0(Node):
         accumulate = node.accumulate
         (to_self, _), (to_values, _) = node._edges
         return (
-            (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))) if to_self is not None else None,
+            (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype)))
+            if to_self is not None
+            else None,
             xp.index(grad, indices) if to_values is not None else None,
         )
 
@@ -211,7 +213,9 @@ class IndexPutBackward1(Node):
         accumulate = node.accumulate
         (to_self, _), (to_values, _) = node._edges
         return (
-            (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))) if to_self is not None else None,
+            (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype)))
+            if to_self is not None
+            else None,
             xp.index(grad, indices) if to_values is not None else None,
         )
 
@@ -263,7 +267,13 @@ class PutAlongAxisBackward0(Node):
         accumulate = node.accumulate
         (to_self, _), (to_values, _) = node._edges
         return (
-            (grad if accumulate else xp.put_along_axis(grad, indices, xp.zeros([], grad.dtype), axis)) if to_self is not None else None,
+            (
+                grad
+                if accumulate
+                else xp.put_along_axis(grad, indices, xp.zeros([], grad.dtype), axis)
+            )
+            if to_self is not None
+            else None,
             xp.take_along_axis(grad, indices, axis) if to_values is not None else None,
         )
 
@@ -289,7 +299,9 @@ class ScatterBackward0(Node):
         index = xp.load(node, node.index, node.index_v)
         (to_self, _), (to_src, _) = node._edges
         return (
-            xp.scatter(grad, axis, index, xp.zeros([], grad.dtype)) if to_self is not None else None,
+            xp.scatter(grad, axis, index, xp.zeros([], grad.dtype))
+            if to_self is not None
+            else None,
             xp.gather(grad, axis, index) if to_src is not None else None,
         )
 
@@ -450,7 +462,12 @@ def getitem_cpu(self, index):
 
 
 def getitem_view(self, index):
-    return record_view(None, self, kernels.indexing.getitem(self._array, index), lambda xp, base: xp.getitem(base, index))
+    return record_view(
+        None,
+        self,
+        kernels.indexing.getitem(self._array, index),
+        lambda xp, base: xp.getitem(base, index),
+    )
 
 
 def getitem_record(self, index):
@@ -459,7 +476,12 @@ def getitem_record(self, index):
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     node.index = index
-    return record_view(node, self, kernels.indexing.getitem(self._array, index), lambda xp, base: xp.getitem(base, index))
+    return record_view(
+        node,
+        self,
+        kernels.indexing.getitem(self._array, index),
+        lambda xp, base: xp.getitem(base, index),
+    )
 
 
 def getitem_jvp(xp, self, index, self_t, result):
@@ -499,7 +521,9 @@ def getitem_backward_jvp(xp, grad_output, shape, index, grad_output_t, result):
 
 
 def index_cpu(self, indices):
-    return wrap(kernels.indexing.index(self._array, [None if t is None else t._array for t in indices]))
+    return wrap(
+        kernels.indexing.index(self._array, [None if t is None else t._array for t in indices])
+    )
 
 
 def index_node(self, indices):
@@ -517,7 +541,10 @@ def index_record(self, indices):
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
-    return recorded(node, kernels.indexing.index(self._array, [None if t is None else t._array for t in indices]))
+    return recorded(
+        node,
+        kernels.indexing.index(self._array, [None if t is None else t._array for t in indices]),
+    )
 
 
 def index_jvp(xp, self, indices, self_t, result):
@@ -553,7 +580,9 @@ def index_add_record(self, axis, index, source):
         node.index, node.index_v = index, version(index)
     else:
         node.index, node.index_v = None, 0
-    return recorded(node, kernels.indexing.index_add(self._array, axis, index._array, source._array))
+    return recorded(
+        node, kernels.indexing.index_add(self._array, axis, index._array, source._array)
+    )
 
 
 def index_add_jvp(xp, self, axis, index, source, self_t, source_t, result):
@@ -565,13 +594,22 @@ def index_add_jvp(xp, self, axis, index, source, self_t, source_t, result):
 
 
 def index_add__cpu(self, axis, index, source):
-    write(self, kernels.indexing.index_add(self._array, axis, index._array, source._array), "index_add_")
+    write(
+        self,
+        kernels.indexing.index_add(self._array, axis, index._array, source._array),
+        "index_add_",
+    )
     return self
 
 
 def index_add__inplace(self, axis, index, source):
     check_inplace(self, False, index, source)
-    return record_inplace(None, self, kernels.indexing.index_add(self._array, axis, index._array, source._array), "index_add_")
+    return record_inplace(
+        None,
+        self,
+        kernels.indexing.index_add(self._array, axis, index._array, source._array),
+        "index_add_",
+    )
 
 
 def index_add__record(self, axis, index, source):
@@ -584,12 +622,24 @@ def index_add__record(self, axis, index, source):
         node.index, node.index_v = index, version(index)
     else:
         node.index, node.index_v = None, 0
-    record_inplace(node, self, kernels.indexing.index_add(self._array, axis, index._array, source._array), "index_add_")
+    record_inplace(
+        node,
+        self,
+        kernels.indexing.index_add(self._array, axis, index._array, source._array),
+        "index_add_",
+    )
     return self
 
 
 def index_put_cpu(self, indices, values, accumulate=False):
-    return wrap(kernels.indexing.index_put(self._array, [None if t is None else t._array for t in indices], values._array, accumulate))
+    return wrap(
+        kernels.indexing.index_put(
+            self._array,
+            [None if t is None else t._array for t in indices],
+            values._array,
+            accumulate,
+        )
+    )
 
 
 def index_put_node(self, indices, values, accumulate=False):
@@ -607,7 +657,15 @@ def index_put_record(self, indices, values, accumulate=False):
     node._hooks = node._metadata = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
-    return recorded(node, kernels.indexing.index_put(self._array, [None if t is None else t._array for t in indices], values._array, accumulate))
+    return recorded(
+        node,
+        kernels.indexing.index_put(
+            self._array,
+            [None if t is None else t._array for t in indices],
+            values._array,
+            accumulate,
+        ),
+    )
 
 
 def index_put_jvp(xp, self, indices, values, accumulate, self_t, values_t, result):
@@ -619,13 +677,32 @@ def index_put_jvp(xp, self, indices, values, accumulate, self_t, values_t, resul
 
 
 def index_put__cpu(self, indices, values, accumulate=False):
-    write(self, kernels.indexing.index_put_(self._array, [None if t is None else t._array for t in indices], values._array, accumulate), "index_put_")
+    write(
+        self,
+        kernels.indexing.index_put_(
+            self._array,
+            [None if t is None else t._array for t in indices],
+            values._array,
+            accumulate,
+        ),
+        "index_put_",
+    )
     return self
 
 
 def index_put__inplace(self, indices, values, accumulate=False):
     check_inplace(self, False, values)
-    return record_inplace(None, self, kernels.indexing.index_put_(self._array, [None if t is None else t._array for t in indices], values._array, accumulate), "index_put_")
+    return record_inplace(
+        None,
+        self,
+        kernels.indexing.index_put_(
+            self._array,
+            [None if t is None else t._array for t in indices],
+            values._array,
+            accumulate,
+        ),
+        "index_put_",
+    )
 
 
 def index_put__record(self, indices, values, accumulate=False):
@@ -635,7 +712,17 @@ def index_put__record(self, indices, values, accumulate=False):
     node._hooks = node._metadata = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
-    record_inplace(node, self, kernels.indexing.index_put_(self._array, [None if t is None else t._array for t in indices], values._array, accumulate), "index_put_")
+    record_inplace(
+        node,
+        self,
+        kernels.indexing.index_put_(
+            self._array,
+            [None if t is None else t._array for t in indices],
+            values._array,
+            accumulate,
+        ),
+        "index_put_",
+    )
     return self
 
 
@@ -676,13 +763,20 @@ def masked_fill_jvp(xp, self, mask, value, self_t, value_t, result):
 
 
 def masked_fill__cpu(self, mask, value):
-    write(self, kernels.indexing.masked_fill(self._array, mask._array, value._array), "masked_fill_")
+    write(
+        self, kernels.indexing.masked_fill(self._array, mask._array, value._array), "masked_fill_"
+    )
     return self
 
 
 def masked_fill__inplace(self, mask, value):
     check_inplace(self, False, mask, value)
-    return record_inplace(None, self, kernels.indexing.masked_fill(self._array, mask._array, value._array), "masked_fill_")
+    return record_inplace(
+        None,
+        self,
+        kernels.indexing.masked_fill(self._array, mask._array, value._array),
+        "masked_fill_",
+    )
 
 
 def masked_fill__record(self, mask, value):
@@ -691,12 +785,21 @@ def masked_fill__record(self, mask, value):
     node._edges = (edge_of(self), value._edge or edge_of(value))
     node._hooks = node._metadata = None
     node.mask, node.mask_v = mask, version(mask)
-    record_inplace(node, self, kernels.indexing.masked_fill(self._array, mask._array, value._array), "masked_fill_")
+    record_inplace(
+        node,
+        self,
+        kernels.indexing.masked_fill(self._array, mask._array, value._array),
+        "masked_fill_",
+    )
     return self
 
 
 def put_along_axis_cpu(self, indices, values, axis=-1, accumulate=False):
-    return wrap(kernels.indexing.put_along_axis(self._array, indices._array, values._array, axis, accumulate))
+    return wrap(
+        kernels.indexing.put_along_axis(
+            self._array, indices._array, values._array, axis, accumulate
+        )
+    )
 
 
 def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
@@ -716,7 +819,12 @@ def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node.indices, node.indices_v = indices, version(indices)
     node.axis = axis
     node.accumulate = accumulate
-    return recorded(node, kernels.indexing.put_along_axis(self._array, indices._array, values._array, axis, accumulate))
+    return recorded(
+        node,
+        kernels.indexing.put_along_axis(
+            self._array, indices._array, values._array, axis, accumulate
+        ),
+    )
 
 
 def put_along_axis_jvp(xp, self, indices, values, axis, accumulate, self_t, values_t, result):
@@ -728,13 +836,26 @@ def put_along_axis_jvp(xp, self, indices, values, axis, accumulate, self_t, valu
 
 
 def put_along_axis__cpu(self, indices, values, axis=-1, accumulate=False):
-    write(self, kernels.indexing.put_along_axis(self._array, indices._array, values._array, axis, accumulate), "put_along_axis_")
+    write(
+        self,
+        kernels.indexing.put_along_axis(
+            self._array, indices._array, values._array, axis, accumulate
+        ),
+        "put_along_axis_",
+    )
     return self
 
 
 def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
     check_inplace(self, False, indices, values)
-    return record_inplace(None, self, kernels.indexing.put_along_axis(self._array, indices._array, values._array, axis, accumulate), "put_along_axis_")
+    return record_inplace(
+        None,
+        self,
+        kernels.indexing.put_along_axis(
+            self._array, indices._array, values._array, axis, accumulate
+        ),
+        "put_along_axis_",
+    )
 
 
 def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
@@ -745,7 +866,14 @@ def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     node.indices, node.indices_v = indices, version(indices)
     node.axis = axis
     node.accumulate = accumulate
-    record_inplace(node, self, kernels.indexing.put_along_axis(self._array, indices._array, values._array, axis, accumulate), "put_along_axis_")
+    record_inplace(
+        node,
+        self,
+        kernels.indexing.put_along_axis(
+            self._array, indices._array, values._array, axis, accumulate
+        ),
+        "put_along_axis_",
+    )
     return self
 
 
@@ -786,7 +914,12 @@ def scatter__cpu(self, axis, index, src):
 
 def scatter__inplace(self, axis, index, src):
     check_inplace(self, False, index, src)
-    return record_inplace(None, self, kernels.indexing.scatter(self._array, axis, index._array, src._array), "scatter_")
+    return record_inplace(
+        None,
+        self,
+        kernels.indexing.scatter(self._array, axis, index._array, src._array),
+        "scatter_",
+    )
 
 
 def scatter__record(self, axis, index, src):
@@ -796,7 +929,12 @@ def scatter__record(self, axis, index, src):
     node._hooks = node._metadata = None
     node.axis = axis
     node.index, node.index_v = index, version(index)
-    record_inplace(node, self, kernels.indexing.scatter(self._array, axis, index._array, src._array), "scatter_")
+    record_inplace(
+        node,
+        self,
+        kernels.indexing.scatter(self._array, axis, index._array, src._array),
+        "scatter_",
+    )
     return self
 
 
@@ -837,13 +975,22 @@ def scatter_add_jvp(xp, self, axis, index, src, self_t, src_t, result):
 
 
 def scatter_add__cpu(self, axis, index, src):
-    write(self, kernels.indexing.scatter_add(self._array, axis, index._array, src._array), "scatter_add_")
+    write(
+        self,
+        kernels.indexing.scatter_add(self._array, axis, index._array, src._array),
+        "scatter_add_",
+    )
     return self
 
 
 def scatter_add__inplace(self, axis, index, src):
     check_inplace(self, False, index, src)
-    return record_inplace(None, self, kernels.indexing.scatter_add(self._array, axis, index._array, src._array), "scatter_add_")
+    return record_inplace(
+        None,
+        self,
+        kernels.indexing.scatter_add(self._array, axis, index._array, src._array),
+        "scatter_add_",
+    )
 
 
 def scatter_add__record(self, axis, index, src):
@@ -856,7 +1003,12 @@ def scatter_add__record(self, axis, index, src):
         node.index, node.index_v = index, version(index)
     else:
         node.index, node.index_v = None, 0
-    record_inplace(node, self, kernels.indexing.scatter_add(self._array, axis, index._array, src._array), "scatter_add_")
+    record_inplace(
+        node,
+        self,
+        kernels.indexing.scatter_add(self._array, axis, index._array, src._array),
+        "scatter_add_",
+    )
     return self
 
 

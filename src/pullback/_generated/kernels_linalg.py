@@ -409,7 +409,9 @@ class LinalgSolveBackward0(Node):
         result = xp.load_output(node, node.result)
         (to_self, _), (to_other, _) = node._edges
         grad_input_mask = (to_self is not None, to_other is not None)
-        grad_of_self, grad_of_other = xp.solve_grad(grad, self, result, other_ndim == 1, grad_input_mask)
+        grad_of_self, grad_of_other = xp.solve_grad(
+            grad, self, result, other_ndim == 1, grad_input_mask
+        )
         return (grad_of_self, grad_of_other)
 
     def release(node):
@@ -671,7 +673,9 @@ def linalg_eig_record(self):
     node = new(LinalgEigBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    eigenvalues, eigenvectors = recorded_several(node, kernels.linalg.eig(self._array), (True, True))
+    eigenvalues, eigenvectors = recorded_several(
+        node, kernels.linalg.eig(self._array), (True, True)
+    )
     node.save_outputs(eigenvalues, eigenvectors)
     return eigenvalues, eigenvectors
 
@@ -685,22 +689,24 @@ def linalg_eig_jvp(xp, self, self_t, eigenvalues, eigenvectors):
     return (eigenvalues_tangent, eigenvectors_tangent)
 
 
-def linalg_eigh_cpu(self, UPLO='L'):
+def linalg_eigh_cpu(self, UPLO="L"):
     return tuple(map(wrap, kernels.linalg.eigh(self._array, UPLO)))
 
 
-def linalg_eigh_node(self, UPLO='L'):
+def linalg_eigh_node(self, UPLO="L"):
     node = new(LinalgEighBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     return node
 
 
-def linalg_eigh_record(self, UPLO='L'):
+def linalg_eigh_record(self, UPLO="L"):
     node = new(LinalgEighBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    eigenvalues, eigenvectors = recorded_several(node, kernels.linalg.eigh(self._array, UPLO), (True, True))
+    eigenvalues, eigenvectors = recorded_several(
+        node, kernels.linalg.eigh(self._array, UPLO), (True, True)
+    )
     node.save_outputs(eigenvalues, eigenvectors)
     return eigenvalues, eigenvectors
 
@@ -742,11 +748,11 @@ def linalg_eigvals_jvp(xp, self, self_t, result):
     return xp.eigvals_jvp(self, self_t)
 
 
-def linalg_eigvalsh_cpu(self, UPLO='L'):
+def linalg_eigvalsh_cpu(self, UPLO="L"):
     return wrap(kernels.linalg.eigvalsh(self._array, UPLO))
 
 
-def linalg_eigvalsh_node(self, UPLO='L'):
+def linalg_eigvalsh_node(self, UPLO="L"):
     node = new(LinalgEigvalshBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -755,7 +761,7 @@ def linalg_eigvalsh_node(self, UPLO='L'):
     return node
 
 
-def linalg_eigvalsh_record(self, UPLO='L'):
+def linalg_eigvalsh_record(self, UPLO="L"):
     node = new(LinalgEigvalshBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -847,7 +853,9 @@ def linalg_lstsq_record(self, other, rcond=None):
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.other, node.other_v = other, version(other)
-    x, residuals, rank, s = recorded_several(node, kernels.linalg.lstsq(self._array, other._array, rcond), (True, True, False, True))
+    x, residuals, rank, s = recorded_several(
+        node, kernels.linalg.lstsq(self._array, other._array, rcond), (True, True, False, True)
+    )
     node.save_outputs(x, residuals, rank, s)
     return x, residuals, rank, s
 
@@ -857,7 +865,9 @@ def linalg_lstsq_jvp(xp, self, other, rcond, self_t, other_t, x, residuals, rank
 
     x, residuals, rank, s: lstsq_jvp(self_p, self_t, other_p, other_t, x, residuals)
     """
-    x_tangent, residuals_tangent, rank_tangent, s_tangent = xp.lstsq_jvp(self, self_t, other, other_t, x, residuals)
+    x_tangent, residuals_tangent, rank_tangent, s_tangent = xp.lstsq_jvp(
+        self, self_t, other, other_t, x, residuals
+    )
     return (x_tangent, residuals_tangent, rank_tangent, s_tangent)
 
 
@@ -895,18 +905,18 @@ def linalg_pinv_jvp(xp, self, rcond, hermitian, rtol, self_t, result):
     return xp.pinv_jvp(self, self_t, result)
 
 
-def linalg_qr_cpu(self, mode='reduced'):
+def linalg_qr_cpu(self, mode="reduced"):
     return tuple(map(wrap, kernels.linalg.qr(self._array, mode)))
 
 
-def linalg_qr_node(self, mode='reduced'):
+def linalg_qr_node(self, mode="reduced"):
     node = new(LinalgQrBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     return node
 
 
-def linalg_qr_record(self, mode='reduced'):
+def linalg_qr_record(self, mode="reduced"):
     node = new(LinalgQrBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -1002,7 +1012,9 @@ def linalg_svd_record(self, full_matrices=True, hermitian=False):
     node = new(LinalgSvdBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    U, S, Vh = recorded_several(node, kernels.linalg.svd(self._array, full_matrices, hermitian), (True, True, True))
+    U, S, Vh = recorded_several(
+        node, kernels.linalg.svd(self._array, full_matrices, hermitian), (True, True, True)
+    )
     node.save_outputs(U, S, Vh)
     return U, S, Vh
 
@@ -1067,7 +1079,9 @@ def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
     node.axis = axis
     node.keepdims = keepdims
     node.ord = ord
-    result = recorded(node, kernels.linalg.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord))
+    result = recorded(
+        node, kernels.linalg.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord)
+    )
     node.save_outputs(result)
     return result
 

@@ -187,7 +187,9 @@ def _dropout_record(self, p, generator=None):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.p = p
-    output, mask = recorded_several(node, kernels.nn.dropout(self._array, p, generator), (True, False))
+    output, mask = recorded_several(
+        node, kernels.nn.dropout(self._array, p, generator), (True, False)
+    )
     node.save_outputs(output, mask)
     return output, mask
 
@@ -201,7 +203,9 @@ def _dropout_jvp(xp, self, p, generator, self_t, output, mask):
 
 
 def _embedding_backward_cpu(grad_output, indices, rows, padding_idx=None):
-    return wrap(kernels.nn.embedding_backward(grad_output._array, indices._array, rows, padding_idx))
+    return wrap(
+        kernels.nn.embedding_backward(grad_output._array, indices._array, rows, padding_idx)
+    )
 
 
 def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
@@ -219,7 +223,9 @@ def _embedding_backward_record(grad_output, indices, rows, padding_idx=None):
     node._hooks = node._metadata = None
     node.indices, node.indices_v = indices, version(indices)
     node.padding_idx = padding_idx
-    return recorded(node, kernels.nn.embedding_backward(grad_output._array, indices._array, rows, padding_idx))
+    return recorded(
+        node, kernels.nn.embedding_backward(grad_output._array, indices._array, rows, padding_idx)
+    )
 
 
 def _embedding_backward_jvp(xp, grad_output, indices, rows, padding_idx, grad_output_t, result):
@@ -323,12 +329,18 @@ def embedding_jvp(xp, self, weight, padding_idx, weight_t, result):
 
 
 def linear_cpu(self, weight, bias=None):
-    return wrap(kernels.nn.linear(self._array, weight._array, None if bias is None else bias._array))
+    return wrap(
+        kernels.nn.linear(self._array, weight._array, None if bias is None else bias._array)
+    )
 
 
 def linear_node(self, weight, bias=None):
     node = new(LinearBackward0)
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight), NO_EDGE if bias is None else bias._edge or edge_of(bias))
+    node._edges = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+    )
     node._hooks = node._metadata = None
     if node._edges[0][0] is not None:
         node.weight, node.weight_v = weight, version(weight)
@@ -343,7 +355,11 @@ def linear_node(self, weight, bias=None):
 
 def linear_record(self, weight, bias=None):
     node = new(LinearBackward0)
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight), NO_EDGE if bias is None else bias._edge or edge_of(bias))
+    node._edges = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+    )
     node._hooks = node._metadata = None
     if node._edges[0][0] is not None:
         node.weight, node.weight_v = weight, version(weight)
@@ -353,7 +369,9 @@ def linear_record(self, weight, bias=None):
         node.self, node.self_v = self, version(self)
     else:
         node.self, node.self_v = None, 0
-    return recorded(node, kernels.nn.linear(self._array, weight._array, None if bias is None else bias._array))
+    return recorded(
+        node, kernels.nn.linear(self._array, weight._array, None if bias is None else bias._array)
+    )
 
 
 def linear_jvp(xp, self, weight, bias, self_t, weight_t, bias_t, result):

@@ -778,11 +778,11 @@ def _elu_slope_jvp(xp, self, alpha, scale, input_scale, self_t, result):
     return xp.conj(xp.conj(self_t) * xp._elu_curve(self, alpha, scale, input_scale))
 
 
-def _gelu_slope_cpu(self, *, approximate='none'):
+def _gelu_slope_cpu(self, *, approximate="none"):
     return wrap(kernels.nn_activation.gelu_slope(self._array, approximate=approximate))
 
 
-def _gelu_slope_node(self, *, approximate='none'):
+def _gelu_slope_node(self, *, approximate="none"):
     node = new(GeluSlopeBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -791,7 +791,7 @@ def _gelu_slope_node(self, *, approximate='none'):
     return node
 
 
-def _gelu_slope_record(self, *, approximate='none'):
+def _gelu_slope_record(self, *, approximate="none"):
     node = new(GeluSlopeBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -943,7 +943,9 @@ def _pass_between_record(grad_output, self, low, high):
     node.self, node.self_v = self, version(self)
     node.low = low
     node.high = high
-    return recorded(node, kernels.nn_activation.pass_between(grad_output._array, self._array, low, high))
+    return recorded(
+        node, kernels.nn_activation.pass_between(grad_output._array, self._array, low, high)
+    )
 
 
 def _pass_between_jvp(xp, grad_output, self, low, high, grad_output_t, result):
@@ -1005,7 +1007,9 @@ def _pass_outside_record(grad_output, self, low, high):
     node.self, node.self_v = self, version(self)
     node.low = low
     node.high = high
-    return recorded(node, kernels.nn_activation.pass_outside(grad_output._array, self._array, low, high))
+    return recorded(
+        node, kernels.nn_activation.pass_outside(grad_output._array, self._array, low, high)
+    )
 
 
 def _pass_outside_jvp(xp, grad_output, self, low, high, grad_output_t, result):
@@ -1182,11 +1186,11 @@ def elu__record(self, alpha=1.0):
     return self
 
 
-def gelu_cpu(self, *, approximate='none'):
+def gelu_cpu(self, *, approximate="none"):
     return wrap(kernels.nn_activation.gelu(self._array, approximate=approximate))
 
 
-def gelu_node(self, *, approximate='none'):
+def gelu_node(self, *, approximate="none"):
     node = new(GeluBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -1195,7 +1199,7 @@ def gelu_node(self, *, approximate='none'):
     return node
 
 
-def gelu_record(self, *, approximate='none'):
+def gelu_record(self, *, approximate="none"):
     node = new(GeluBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -1337,7 +1341,9 @@ def hardtanh__cpu(self, min_val=-1.0, max_val=1.0):
 
 def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.nn_activation.hardtanh(self._array, min_val, max_val), "hardtanh_")
+    return record_inplace(
+        None, self, kernels.nn_activation.hardtanh(self._array, min_val, max_val), "hardtanh_"
+    )
 
 
 def hardtanh__record(self, min_val=-1.0, max_val=1.0):
@@ -1348,7 +1354,9 @@ def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     save_before_write(node, "self", self, node._edges[0])
     node.min_val = min_val
     node.max_val = max_val
-    record_inplace(node, self, kernels.nn_activation.hardtanh(self._array, min_val, max_val), "hardtanh_")
+    record_inplace(
+        node, self, kernels.nn_activation.hardtanh(self._array, min_val, max_val), "hardtanh_"
+    )
     return self
 
 
@@ -1389,7 +1397,9 @@ def leaky_relu__cpu(self, negative_slope=0.01):
 
 def leaky_relu__inplace(self, negative_slope=0.01):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_")
+    return record_inplace(
+        None, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_"
+    )
 
 
 def leaky_relu__record(self, negative_slope=0.01):
@@ -1399,7 +1409,9 @@ def leaky_relu__record(self, negative_slope=0.01):
     node._hooks = node._metadata = None
     save_before_write(node, "self", self, node._edges[0])
     node.negative_slope = negative_slope
-    record_inplace(node, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_")
+    record_inplace(
+        node, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_"
+    )
     return self
 
 
@@ -1590,7 +1602,9 @@ def selu_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0))
+    return xp.conj(
+        xp.conj(self_t) * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0)
+    )
 
 
 def selu__cpu(self):
@@ -1796,7 +1810,9 @@ def threshold__cpu(self, threshold, value):
 
 def threshold__inplace(self, threshold, value):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_")
+    return record_inplace(
+        None, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_"
+    )
 
 
 def threshold__record(self, threshold, value):
@@ -1806,5 +1822,7 @@ def threshold__record(self, threshold, value):
     node._hooks = node._metadata = None
     save_before_write(node, "self", self, node._edges[0])
     node.threshold = threshold
-    record_inplace(node, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_")
+    record_inplace(
+        node, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_"
+    )
     return self

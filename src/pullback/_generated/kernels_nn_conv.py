@@ -91,8 +91,14 @@ class ConvBackward0(Node):
         weight_shape = node.weight_shape
         (to_self, _), (to_weight, _), (to_bias, _) = node._edges
         return (
-            xp._conv_input(grad, xp.conj(weight), self_shape[2:], stride, padding, dilation, groups) if to_self is not None else None,
-            xp._conv_weight(xp.conj(self), grad, weight_shape[2:], stride, padding, dilation, groups) if to_weight is not None else None,
+            xp._conv_input(grad, xp.conj(weight), self_shape[2:], stride, padding, dilation, groups)
+            if to_self is not None
+            else None,
+            xp._conv_weight(
+                xp.conj(self), grad, weight_shape[2:], stride, padding, dilation, groups
+            )
+            if to_weight is not None
+            else None,
             xp.sum_of_channels(grad) if to_bias is not None else None,
         )
 
@@ -133,8 +139,14 @@ class ConvInputBackward0(Node):
         weight_shape = node.weight_shape
         (to_grad_output, _), (to_weight, _) = node._edges
         return (
-            xp._conv(grad, xp.conj(weight), None, stride, padding, dilation, groups) if to_grad_output is not None else None,
-            xp._conv_weight(grad, xp.conj(grad_output), weight_shape[2:], stride, padding, dilation, groups) if to_weight is not None else None,
+            xp._conv(grad, xp.conj(weight), None, stride, padding, dilation, groups)
+            if to_grad_output is not None
+            else None,
+            xp._conv_weight(
+                grad, xp.conj(grad_output), weight_shape[2:], stride, padding, dilation, groups
+            )
+            if to_weight is not None
+            else None,
         )
 
     def release(node):
@@ -174,8 +186,14 @@ class ConvWeightBackward0(Node):
         grad_output = xp.load(node, node.grad_output, node.grad_output_v)
         (to_self, _), (to_grad_output, _) = node._edges
         return (
-            xp._conv_input(xp.conj(grad_output), grad, self_shape[2:], stride, padding, dilation, groups) if to_self is not None else None,
-            xp._conv(xp.conj(self), grad, None, stride, padding, dilation, groups) if to_grad_output is not None else None,
+            xp._conv_input(
+                xp.conj(grad_output), grad, self_shape[2:], stride, padding, dilation, groups
+            )
+            if to_self is not None
+            else None,
+            xp._conv(xp.conj(self), grad, None, stride, padding, dilation, groups)
+            if to_grad_output is not None
+            else None,
         )
 
     def release(node):
@@ -203,7 +221,9 @@ class Im2ColBackward0(Node):
 
 
 def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
-    return wrap(kernels.nn_conv.col2im(self._array, output_size, kernel_size, dilation, padding, stride))
+    return wrap(
+        kernels.nn_conv.col2im(self._array, output_size, kernel_size, dilation, padding, stride)
+    )
 
 
 def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
@@ -225,7 +245,10 @@ def _col2im_record(self, output_size, kernel_size, dilation, padding, stride):
     node.dilation = dilation
     node.padding = padding
     node.stride = stride
-    return recorded(node, kernels.nn_conv.col2im(self._array, output_size, kernel_size, dilation, padding, stride))
+    return recorded(
+        node,
+        kernels.nn_conv.col2im(self._array, output_size, kernel_size, dilation, padding, stride),
+    )
 
 
 def _col2im_jvp(xp, self, output_size, kernel_size, dilation, padding, stride, self_t, result):
@@ -237,12 +260,26 @@ def _col2im_jvp(xp, self, output_size, kernel_size, dilation, padding, stride, s
 
 
 def _conv_cpu(self, weight, bias, stride, padding, dilation, groups):
-    return wrap(kernels.nn_conv.conv(self._array, weight._array, None if bias is None else bias._array, stride, padding, dilation, groups))
+    return wrap(
+        kernels.nn_conv.conv(
+            self._array,
+            weight._array,
+            None if bias is None else bias._array,
+            stride,
+            padding,
+            dilation,
+            groups,
+        )
+    )
 
 
 def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     node = new(ConvBackward0)
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight), NO_EDGE if bias is None else bias._edge or edge_of(bias))
+    node._edges = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+    )
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
@@ -263,7 +300,11 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
 
 def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node = new(ConvBackward0)
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight), NO_EDGE if bias is None else bias._edge or edge_of(bias))
+    node._edges = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+    )
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
@@ -279,19 +320,38 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     else:
         node.self, node.self_v = None, 0
     node.weight_shape = weight.shape
-    return recorded(node, kernels.nn_conv.conv(self._array, weight._array, None if bias is None else bias._array, stride, padding, dilation, groups))
+    return recorded(
+        node,
+        kernels.nn_conv.conv(
+            self._array,
+            weight._array,
+            None if bias is None else bias._array,
+            stride,
+            padding,
+            dilation,
+            groups,
+        ),
+    )
 
 
-def _conv_jvp(xp, self, weight, bias, stride, padding, dilation, groups, self_t, weight_t, bias_t, result):
+def _conv_jvp(
+    xp, self, weight, bias, stride, padding, dilation, groups, self_t, weight_t, bias_t, result
+):
     """_conv(Tensor self, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     result: _conv(self_t, weight_p, bias_t, stride, padding, dilation, groups) + _conv(self_p, weight_t, None, stride, padding, dilation, groups)
     """
-    return xp._conv(self_t, weight, bias_t, stride, padding, dilation, groups) + xp._conv(self, weight_t, None, stride, padding, dilation, groups)
+    return xp._conv(self_t, weight, bias_t, stride, padding, dilation, groups) + xp._conv(
+        self, weight_t, None, stride, padding, dilation, groups
+    )
 
 
 def _conv_input_cpu(grad_output, weight, space, stride, padding, dilation, groups):
-    return wrap(kernels.nn_conv.conv_input(grad_output._array, weight._array, space, stride, padding, dilation, groups))
+    return wrap(
+        kernels.nn_conv.conv_input(
+            grad_output._array, weight._array, space, stride, padding, dilation, groups
+        )
+    )
 
 
 def _conv_input_node(grad_output, weight, space, stride, padding, dilation, groups):
@@ -331,19 +391,42 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
     else:
         node.grad_output, node.grad_output_v = None, 0
     node.weight_shape = weight.shape
-    return recorded(node, kernels.nn_conv.conv_input(grad_output._array, weight._array, space, stride, padding, dilation, groups))
+    return recorded(
+        node,
+        kernels.nn_conv.conv_input(
+            grad_output._array, weight._array, space, stride, padding, dilation, groups
+        ),
+    )
 
 
-def _conv_input_jvp(xp, grad_output, weight, space, stride, padding, dilation, groups, grad_output_t, weight_t, result):
+def _conv_input_jvp(
+    xp,
+    grad_output,
+    weight,
+    space,
+    stride,
+    padding,
+    dilation,
+    groups,
+    grad_output_t,
+    weight_t,
+    result,
+):
     """_conv_input(Tensor grad_output, Tensor weight, int[] space, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     result: _conv_input(grad_output_t, weight_p, space, stride, padding, dilation, groups) + _conv_input(grad_output_p, weight_t, space, stride, padding, dilation, groups)
     """
-    return xp._conv_input(grad_output_t, weight, space, stride, padding, dilation, groups) + xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups)
+    return xp._conv_input(
+        grad_output_t, weight, space, stride, padding, dilation, groups
+    ) + xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups)
 
 
 def _conv_weight_cpu(self, grad_output, kernel_size, stride, padding, dilation, groups):
-    return wrap(kernels.nn_conv.conv_weight(self._array, grad_output._array, kernel_size, stride, padding, dilation, groups))
+    return wrap(
+        kernels.nn_conv.conv_weight(
+            self._array, grad_output._array, kernel_size, stride, padding, dilation, groups
+        )
+    )
 
 
 def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation, groups):
@@ -383,15 +466,34 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
         node.grad_output, node.grad_output_v = grad_output, version(grad_output)
     else:
         node.grad_output, node.grad_output_v = None, 0
-    return recorded(node, kernels.nn_conv.conv_weight(self._array, grad_output._array, kernel_size, stride, padding, dilation, groups))
+    return recorded(
+        node,
+        kernels.nn_conv.conv_weight(
+            self._array, grad_output._array, kernel_size, stride, padding, dilation, groups
+        ),
+    )
 
 
-def _conv_weight_jvp(xp, self, grad_output, kernel_size, stride, padding, dilation, groups, self_t, grad_output_t, result):
+def _conv_weight_jvp(
+    xp,
+    self,
+    grad_output,
+    kernel_size,
+    stride,
+    padding,
+    dilation,
+    groups,
+    self_t,
+    grad_output_t,
+    result,
+):
     """_conv_weight(Tensor self, Tensor grad_output, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     result: _conv_weight(self_t, grad_output_p, kernel_size, stride, padding, dilation, groups) + _conv_weight(self_p, grad_output_t, kernel_size, stride, padding, dilation, groups)
     """
-    return xp._conv_weight(self_t, grad_output, kernel_size, stride, padding, dilation, groups) + xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups)
+    return xp._conv_weight(
+        self_t, grad_output, kernel_size, stride, padding, dilation, groups
+    ) + xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups)
 
 
 def _im2col_cpu(self, kernel_size, dilation, padding, stride):
@@ -419,7 +521,9 @@ def _im2col_record(self, kernel_size, dilation, padding, stride):
     node.dilation = dilation
     node.padding = padding
     node.stride = stride
-    return recorded(node, kernels.nn_conv.im2col(self._array, kernel_size, dilation, padding, stride))
+    return recorded(
+        node, kernels.nn_conv.im2col(self._array, kernel_size, dilation, padding, stride)
+    )
 
 
 def _im2col_jvp(xp, self, kernel_size, dilation, padding, stride, self_t, result):

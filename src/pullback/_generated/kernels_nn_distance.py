@@ -47,7 +47,9 @@ class EuclideanBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         return (
             xp.euclidean_vjp(grad, self, other, result) if to_self is not None else None,
-            xp.euclidean_vjp(xp.matrix_transpose(grad), other, self, xp.matrix_transpose(result)) if to_other is not None else None,
+            xp.euclidean_vjp(xp.matrix_transpose(grad), other, self, xp.matrix_transpose(result))
+            if to_other is not None
+            else None,
         )
 
     def release(node):

@@ -46,7 +46,9 @@ class BceBackward0(Node):
         (to_self, _), (to_target, _) = node._edges
         return (
             grad * xp.bce_slope(self, target) if to_self is not None else None,
-            grad * (xp.clamped_log(1 - self) - xp.clamped_log(self)) if to_target is not None else None,
+            grad * (xp.clamped_log(1 - self) - xp.clamped_log(self))
+            if to_target is not None
+            else None,
         )
 
     def release(node):
@@ -71,7 +73,9 @@ class BceWithLogitsBackward0(Node):
         pos_weight = xp.load(node, node.pos_weight, node.pos_weight_v)
         (to_self, _), (to_target, _), (to_pos_weight, _) = node._edges
         grad_input_mask = (to_self is not None, to_target is not None, to_pos_weight is not None)
-        grad_of_self, grad_of_target, grad_of_pos_weight = xp.bce_logits_vjp(grad, self, target, pos_weight, grad_input_mask)
+        grad_of_self, grad_of_target, grad_of_pos_weight = xp.bce_logits_vjp(
+            grad, self, target, pos_weight, grad_input_mask
+        )
         return (grad_of_self, grad_of_target, grad_of_pos_weight)
 
     def release(node):
@@ -141,7 +145,9 @@ class HuberLossBackward0(Node):
         delta = node.delta
         (to_self, _), (to_target, _) = node._edges
         grad_input_mask = (to_self is not None, to_target is not None)
-        grad_of_self, grad_of_target = xp.difference_vjp(grad, 'huber', self, target, reduction, delta, grad_input_mask)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "huber", self, target, reduction, delta, grad_input_mask
+        )
         return (grad_of_self, grad_of_target)
 
     def release(node):
@@ -166,7 +172,9 @@ class L1LossBackward0(Node):
         reduction = node.reduction
         (to_self, _), (to_target, _) = node._edges
         grad_input_mask = (to_self is not None, to_target is not None)
-        grad_of_self, grad_of_target = xp.difference_vjp(grad, 'l1', self, target, reduction, 0.0, grad_input_mask)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "l1", self, target, reduction, 0.0, grad_input_mask
+        )
         return (grad_of_self, grad_of_target)
 
     def release(node):
@@ -191,7 +199,9 @@ class MseLossBackward0(Node):
         reduction = node.reduction
         (to_self, _), (to_target, _) = node._edges
         grad_input_mask = (to_self is not None, to_target is not None)
-        grad_of_self, grad_of_target = xp.difference_vjp(grad, 'mse', self, target, reduction, 0.0, grad_input_mask)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "mse", self, target, reduction, 0.0, grad_input_mask
+        )
         return (grad_of_self, grad_of_target)
 
     def release(node):
@@ -217,7 +227,9 @@ class SmoothL1LossBackward0(Node):
         beta = node.beta
         (to_self, _), (to_target, _) = node._edges
         grad_input_mask = (to_self is not None, to_target is not None)
-        grad_of_self, grad_of_target = xp.difference_vjp(grad, 'smooth_l1', self, target, reduction, beta, grad_input_mask)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "smooth_l1", self, target, reduction, beta, grad_input_mask
+        )
         return (grad_of_self, grad_of_target)
 
     def release(node):
@@ -257,16 +269,26 @@ def _bce_jvp(xp, self, target, self_t, target_t, result):
 
     result: self_t * bce_slope(self_p, target_p) + target_t * (clamped_log(1 - self_p) - clamped_log(self_p))
     """
-    return self_t * xp.bce_slope(self, target) + target_t * (xp.clamped_log(1 - self) - xp.clamped_log(self))
+    return self_t * xp.bce_slope(self, target) + target_t * (
+        xp.clamped_log(1 - self) - xp.clamped_log(self)
+    )
 
 
 def _bce_with_logits_cpu(self, target, pos_weight=None):
-    return wrap(kernels.nn_loss.bce_with_logits(self._array, target._array, None if pos_weight is None else pos_weight._array))
+    return wrap(
+        kernels.nn_loss.bce_with_logits(
+            self._array, target._array, None if pos_weight is None else pos_weight._array
+        )
+    )
 
 
 def _bce_with_logits_node(self, target, pos_weight=None):
     node = new(BceWithLogitsBackward0)
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target), NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight))
+    node._edges = (
+        self._edge or edge_of(self),
+        target._edge or edge_of(target),
+        NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.target, node.target_v = target, version(target)
@@ -276,12 +298,21 @@ def _bce_with_logits_node(self, target, pos_weight=None):
 
 def _bce_with_logits_record(self, target, pos_weight=None):
     node = new(BceWithLogitsBackward0)
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target), NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight))
+    node._edges = (
+        self._edge or edge_of(self),
+        target._edge or edge_of(target),
+        NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.target, node.target_v = target, version(target)
     node.pos_weight, node.pos_weight_v = pos_weight, version(pos_weight)
-    return recorded(node, kernels.nn_loss.bce_with_logits(self._array, target._array, None if pos_weight is None else pos_weight._array))
+    return recorded(
+        node,
+        kernels.nn_loss.bce_with_logits(
+            self._array, target._array, None if pos_weight is None else pos_weight._array
+        ),
+    )
 
 
 def _bce_with_logits_jvp(xp, self, target, pos_weight, self_t, target_t, pos_weight_t, result):
@@ -345,7 +376,9 @@ def _place_record(grad_output, target, classes, ignore_index):
     node._hooks = node._metadata = None
     node.target, node.target_v = target, version(target)
     node.ignore_index = ignore_index
-    return recorded(node, kernels.nn_loss.place(grad_output._array, target._array, classes, ignore_index))
+    return recorded(
+        node, kernels.nn_loss.place(grad_output._array, target._array, classes, ignore_index)
+    )
 
 
 def _place_jvp(xp, grad_output, target, classes, ignore_index, grad_output_t, result):
@@ -356,11 +389,13 @@ def _place_jvp(xp, grad_output, target, classes, ignore_index, grad_output_t, re
     return xp._place(grad_output_t, target, classes, ignore_index)
 
 
-def huber_loss_cpu(self, target, *, reduction='mean', delta=1.0):
-    return wrap(kernels.nn_loss.huber_loss(self._array, target._array, reduction=reduction, delta=delta))
+def huber_loss_cpu(self, target, *, reduction="mean", delta=1.0):
+    return wrap(
+        kernels.nn_loss.huber_loss(self._array, target._array, reduction=reduction, delta=delta)
+    )
 
 
-def huber_loss_node(self, target, *, reduction='mean', delta=1.0):
+def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
     node = new(HuberLossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -371,7 +406,7 @@ def huber_loss_node(self, target, *, reduction='mean', delta=1.0):
     return node
 
 
-def huber_loss_record(self, target, *, reduction='mean', delta=1.0):
+def huber_loss_record(self, target, *, reduction="mean", delta=1.0):
     node = new(HuberLossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -379,7 +414,10 @@ def huber_loss_record(self, target, *, reduction='mean', delta=1.0):
     node.target, node.target_v = target, version(target)
     node.reduction = reduction
     node.delta = delta
-    return recorded(node, kernels.nn_loss.huber_loss(self._array, target._array, reduction=reduction, delta=delta))
+    return recorded(
+        node,
+        kernels.nn_loss.huber_loss(self._array, target._array, reduction=reduction, delta=delta),
+    )
 
 
 def huber_loss_jvp(xp, self, target, reduction, delta, self_t, target_t, result):
@@ -387,14 +425,14 @@ def huber_loss_jvp(xp, self, target, reduction, delta, self_t, target_t, result)
 
     result: difference_jvp('huber', self_p, target_p, self_t, target_t, reduction, delta)
     """
-    return xp.difference_jvp('huber', self, target, self_t, target_t, reduction, delta)
+    return xp.difference_jvp("huber", self, target, self_t, target_t, reduction, delta)
 
 
-def l1_loss_cpu(self, target, *, reduction='mean'):
+def l1_loss_cpu(self, target, *, reduction="mean"):
     return wrap(kernels.nn_loss.l1_loss(self._array, target._array, reduction=reduction))
 
 
-def l1_loss_node(self, target, *, reduction='mean'):
+def l1_loss_node(self, target, *, reduction="mean"):
     node = new(L1LossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -404,7 +442,7 @@ def l1_loss_node(self, target, *, reduction='mean'):
     return node
 
 
-def l1_loss_record(self, target, *, reduction='mean'):
+def l1_loss_record(self, target, *, reduction="mean"):
     node = new(L1LossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -419,14 +457,14 @@ def l1_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
 
     result: difference_jvp('l1', self_p, target_p, self_t, target_t, reduction, 0.0)
     """
-    return xp.difference_jvp('l1', self, target, self_t, target_t, reduction, 0.0)
+    return xp.difference_jvp("l1", self, target, self_t, target_t, reduction, 0.0)
 
 
-def mse_loss_cpu(self, target, *, reduction='mean'):
+def mse_loss_cpu(self, target, *, reduction="mean"):
     return wrap(kernels.nn_loss.mse_loss(self._array, target._array, reduction=reduction))
 
 
-def mse_loss_node(self, target, *, reduction='mean'):
+def mse_loss_node(self, target, *, reduction="mean"):
     node = new(MseLossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -436,7 +474,7 @@ def mse_loss_node(self, target, *, reduction='mean'):
     return node
 
 
-def mse_loss_record(self, target, *, reduction='mean'):
+def mse_loss_record(self, target, *, reduction="mean"):
     node = new(MseLossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -451,14 +489,16 @@ def mse_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
 
     result: difference_jvp('mse', self_p, target_p, self_t, target_t, reduction, 0.0)
     """
-    return xp.difference_jvp('mse', self, target, self_t, target_t, reduction, 0.0)
+    return xp.difference_jvp("mse", self, target, self_t, target_t, reduction, 0.0)
 
 
-def smooth_l1_loss_cpu(self, target, *, reduction='mean', beta=1.0):
-    return wrap(kernels.nn_loss.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta))
+def smooth_l1_loss_cpu(self, target, *, reduction="mean", beta=1.0):
+    return wrap(
+        kernels.nn_loss.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta)
+    )
 
 
-def smooth_l1_loss_node(self, target, *, reduction='mean', beta=1.0):
+def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
     node = new(SmoothL1LossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -469,7 +509,7 @@ def smooth_l1_loss_node(self, target, *, reduction='mean', beta=1.0):
     return node
 
 
-def smooth_l1_loss_record(self, target, *, reduction='mean', beta=1.0):
+def smooth_l1_loss_record(self, target, *, reduction="mean", beta=1.0):
     node = new(SmoothL1LossBackward0)
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
     node._hooks = node._metadata = None
@@ -477,7 +517,10 @@ def smooth_l1_loss_record(self, target, *, reduction='mean', beta=1.0):
     node.target, node.target_v = target, version(target)
     node.reduction = reduction
     node.beta = beta
-    return recorded(node, kernels.nn_loss.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta))
+    return recorded(
+        node,
+        kernels.nn_loss.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta),
+    )
 
 
 def smooth_l1_loss_jvp(xp, self, target, reduction, beta, self_t, target_t, result):
@@ -485,4 +528,4 @@ def smooth_l1_loss_jvp(xp, self, target, reduction, beta, self_t, target_t, resu
 
     result: difference_jvp('smooth_l1', self_p, target_p, self_t, target_t, reduction, beta)
     """
-    return xp.difference_jvp('smooth_l1', self, target, self_t, target_t, reduction, beta)
+    return xp.difference_jvp("smooth_l1", self, target, self_t, target_t, reduction, beta)

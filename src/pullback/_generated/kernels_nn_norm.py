@@ -50,7 +50,9 @@ class NormBackward0(Node):
         var = xp.load_output(node, node.var)
         (to_self, _), (to_weight, _), (to_bias, _) = node._edges
         grad_input_mask = (to_self is not None, to_weight is not None, to_bias is not None)
-        grad_of_self, grad_of_weight, grad_of_bias = xp.norm_vjp(grads, self, weight, mean, var, axis, eps, grad_input_mask)
+        grad_of_self, grad_of_weight, grad_of_bias = xp.norm_vjp(
+            grads, self, weight, mean, var, axis, eps, grad_input_mask
+        )
         return (grad_of_self, grad_of_weight, grad_of_bias)
 
     def release(node):
@@ -83,7 +85,9 @@ class RmsNormBackward0(Node):
         square = xp.load_output(node, node.square)
         (to_self, _), (to_weight, _) = node._edges
         grad_input_mask = (to_self is not None, to_weight is not None)
-        grad_of_self, grad_of_weight = xp.rms_norm_vjp(grads, self, weight, square, axis, eps, grad_input_mask)
+        grad_of_self, grad_of_weight = xp.rms_norm_vjp(
+            grads, self, weight, square, axis, eps, grad_input_mask
+        )
         return (grad_of_self, grad_of_weight)
 
     def release(node):
@@ -94,12 +98,27 @@ class RmsNormBackward0(Node):
 
 
 def _norm_cpu(self, weight, bias, axis, eps):
-    return tuple(map(wrap, kernels.nn_norm.norm(self._array, None if weight is None else weight._array, None if bias is None else bias._array, axis, eps)))
+    return tuple(
+        map(
+            wrap,
+            kernels.nn_norm.norm(
+                self._array,
+                None if weight is None else weight._array,
+                None if bias is None else bias._array,
+                axis,
+                eps,
+            ),
+        )
+    )
 
 
 def _norm_node(self, weight, bias, axis, eps):
     node = new(NormBackward0)
-    node._edges = (self._edge or edge_of(self), NO_EDGE if weight is None else weight._edge or edge_of(weight), NO_EDGE if bias is None else bias._edge or edge_of(bias))
+    node._edges = (
+        self._edge or edge_of(self),
+        NO_EDGE if weight is None else weight._edge or edge_of(weight),
+        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.weight, node.weight_v = weight, version(weight)
@@ -110,13 +129,27 @@ def _norm_node(self, weight, bias, axis, eps):
 
 def _norm_record(self, weight, bias, axis, eps):
     node = new(NormBackward0)
-    node._edges = (self._edge or edge_of(self), NO_EDGE if weight is None else weight._edge or edge_of(weight), NO_EDGE if bias is None else bias._edge or edge_of(bias))
+    node._edges = (
+        self._edge or edge_of(self),
+        NO_EDGE if weight is None else weight._edge or edge_of(weight),
+        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.weight, node.weight_v = weight, version(weight)
     node.axis = axis
     node.eps = eps
-    output, mean, var = recorded_several(node, kernels.nn_norm.norm(self._array, None if weight is None else weight._array, None if bias is None else bias._array, axis, eps), (True, True, True))
+    output, mean, var = recorded_several(
+        node,
+        kernels.nn_norm.norm(
+            self._array,
+            None if weight is None else weight._array,
+            None if bias is None else bias._array,
+            axis,
+            eps,
+        ),
+        (True, True, True),
+    )
     node.save_outputs(output, mean, var)
     return output, mean, var
 
@@ -128,16 +161,30 @@ def _norm_jvp(xp, self, weight, bias, axis, eps, self_t, weight_t, bias_t, outpu
     output: norm_jvp(self_p, self_t, weight_p, weight_t, bias_t, mean, var, axis, eps)
     var: 2 * mean_of((self_p - mean) * self_t, axis)
     """
-    return (xp.norm_jvp(self, self_t, weight, weight_t, bias_t, mean, var, axis, eps), xp.mean_of(self_t, axis), 2 * xp.mean_of((self - mean) * self_t, axis))
+    return (
+        xp.norm_jvp(self, self_t, weight, weight_t, bias_t, mean, var, axis, eps),
+        xp.mean_of(self_t, axis),
+        2 * xp.mean_of((self - mean) * self_t, axis),
+    )
 
 
 def _rms_norm_cpu(self, weight, axis, eps):
-    return tuple(map(wrap, kernels.nn_norm.rms_norm(self._array, None if weight is None else weight._array, axis, eps)))
+    return tuple(
+        map(
+            wrap,
+            kernels.nn_norm.rms_norm(
+                self._array, None if weight is None else weight._array, axis, eps
+            ),
+        )
+    )
 
 
 def _rms_norm_node(self, weight, axis, eps):
     node = new(RmsNormBackward0)
-    node._edges = (self._edge or edge_of(self), NO_EDGE if weight is None else weight._edge or edge_of(weight))
+    node._edges = (
+        self._edge or edge_of(self),
+        NO_EDGE if weight is None else weight._edge or edge_of(weight),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.weight, node.weight_v = weight, version(weight)
@@ -148,13 +195,20 @@ def _rms_norm_node(self, weight, axis, eps):
 
 def _rms_norm_record(self, weight, axis, eps):
     node = new(RmsNormBackward0)
-    node._edges = (self._edge or edge_of(self), NO_EDGE if weight is None else weight._edge or edge_of(weight))
+    node._edges = (
+        self._edge or edge_of(self),
+        NO_EDGE if weight is None else weight._edge or edge_of(weight),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.weight, node.weight_v = weight, version(weight)
     node.axis = axis
     node.eps = eps
-    output, square = recorded_several(node, kernels.nn_norm.rms_norm(self._array, None if weight is None else weight._array, axis, eps), (True, True))
+    output, square = recorded_several(
+        node,
+        kernels.nn_norm.rms_norm(self._array, None if weight is None else weight._array, axis, eps),
+        (True, True),
+    )
     node.save_outputs(output, square)
     return output, square
 
@@ -165,4 +219,7 @@ def _rms_norm_jvp(xp, self, weight, axis, eps, self_t, weight_t, output, square)
     output: rms_norm_jvp(self_p, self_t, weight_p, weight_t, square, axis, eps)
     square: 2 * mean_of(self_p * self_t, axis)
     """
-    return (xp.rms_norm_jvp(self, self_t, weight, weight_t, square, axis, eps), 2 * xp.mean_of(self * self_t, axis))
+    return (
+        xp.rms_norm_jvp(self, self_t, weight, weight_t, square, axis, eps),
+        2 * xp.mean_of(self * self_t, axis),
+    )

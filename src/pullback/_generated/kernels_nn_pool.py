@@ -123,7 +123,18 @@ class AvgPoolBackward0(Node):
         ceil_mode = node.ceil_mode
         count_include_pad = node.count_include_pad
         divisor_override = node.divisor_override
-        return (xp._avg_pool_backward(grad, self_shape[2:], kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),)
+        return (
+            xp._avg_pool_backward(
+                grad,
+                self_shape[2:],
+                kernel_size,
+                stride,
+                padding,
+                ceil_mode,
+                count_include_pad,
+                divisor_override,
+            ),
+        )
 
 
 class AvgPoolBackwardBackward0(Node):
@@ -158,7 +169,11 @@ class AvgPoolBackwardBackward0(Node):
         ceil_mode = node.ceil_mode
         count_include_pad = node.count_include_pad
         divisor_override = node.divisor_override
-        return (xp._avg_pool(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),)
+        return (
+            xp._avg_pool(
+                grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+            ),
+        )
 
 
 class MaxPoolBackward0(Node):
@@ -346,7 +361,9 @@ def _adaptive_max_pool_record(self, size):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.self_shape = self.shape
-    values, indices = recorded_several(node, kernels.nn_pool.adaptive_max_pool(self._array, size), (True, False))
+    values, indices = recorded_several(
+        node, kernels.nn_pool.adaptive_max_pool(self._array, size), (True, False)
+    )
     node.save_outputs(values, indices)
     return values, indices
 
@@ -359,11 +376,25 @@ def _adaptive_max_pool_jvp(xp, self, size, self_t, values, indices):
     return (xp._plane_gather(self_t, indices), None)
 
 
-def _avg_pool_cpu(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    return wrap(kernels.nn_pool.avg_pool(self._array, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+def _avg_pool_cpu(
+    self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
+    return wrap(
+        kernels.nn_pool.avg_pool(
+            self._array,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )
+    )
 
 
-def _avg_pool_node(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool_node(
+    self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     node = new(AvgPoolBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -377,7 +408,9 @@ def _avg_pool_node(self, kernel_size, stride, padding, ceil_mode, count_include_
     return node
 
 
-def _avg_pool_record(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool_record(
+    self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     node = new(AvgPoolBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
@@ -388,22 +421,61 @@ def _avg_pool_record(self, kernel_size, stride, padding, ceil_mode, count_includ
     node.ceil_mode = ceil_mode
     node.count_include_pad = count_include_pad
     node.divisor_override = divisor_override
-    return recorded(node, kernels.nn_pool.avg_pool(self._array, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+    return recorded(
+        node,
+        kernels.nn_pool.avg_pool(
+            self._array,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        ),
+    )
 
 
-def _avg_pool_jvp(xp, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, self_t, result):
+def _avg_pool_jvp(
+    xp,
+    self,
+    kernel_size,
+    stride,
+    padding,
+    ceil_mode,
+    count_include_pad,
+    divisor_override,
+    self_t,
+    result,
+):
     """_avg_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
 
     result: auto_linear
     """
-    return xp._avg_pool(self_t, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return xp._avg_pool(
+        self_t, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+    )
 
 
-def _avg_pool_backward_cpu(grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    return wrap(kernels.nn_pool.avg_pool_backward(grad_output._array, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+def _avg_pool_backward_cpu(
+    grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
+    return wrap(
+        kernels.nn_pool.avg_pool_backward(
+            grad_output._array,
+            space,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )
+    )
 
 
-def _avg_pool_backward_node(grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool_backward_node(
+    grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     node = new(AvgPoolBackwardBackward0)
     node._edges = (grad_output._edge or edge_of(grad_output),)
     node._hooks = node._metadata = None
@@ -416,7 +488,9 @@ def _avg_pool_backward_node(grad_output, space, kernel_size, stride, padding, ce
     return node
 
 
-def _avg_pool_backward_record(grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
+def _avg_pool_backward_record(
+    grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+):
     node = new(AvgPoolBackwardBackward0)
     node._edges = (grad_output._edge or edge_of(grad_output),)
     node._hooks = node._metadata = None
@@ -426,19 +500,59 @@ def _avg_pool_backward_record(grad_output, space, kernel_size, stride, padding, 
     node.ceil_mode = ceil_mode
     node.count_include_pad = count_include_pad
     node.divisor_override = divisor_override
-    return recorded(node, kernels.nn_pool.avg_pool_backward(grad_output._array, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override))
+    return recorded(
+        node,
+        kernels.nn_pool.avg_pool_backward(
+            grad_output._array,
+            space,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        ),
+    )
 
 
-def _avg_pool_backward_jvp(xp, grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, grad_output_t, result):
+def _avg_pool_backward_jvp(
+    xp,
+    grad_output,
+    space,
+    kernel_size,
+    stride,
+    padding,
+    ceil_mode,
+    count_include_pad,
+    divisor_override,
+    grad_output_t,
+    result,
+):
     """_avg_pool_backward(Tensor grad_output, int[] space, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
 
     result: auto_linear
     """
-    return xp._avg_pool_backward(grad_output_t, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return xp._avg_pool_backward(
+        grad_output_t,
+        space,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )
 
 
 def _max_pool_cpu(self, kernel_size, stride, padding, dilation, ceil_mode):
-    return tuple(map(wrap, kernels.nn_pool.max_pool(self._array, kernel_size, stride, padding, dilation, ceil_mode)))
+    return tuple(
+        map(
+            wrap,
+            kernels.nn_pool.max_pool(
+                self._array, kernel_size, stride, padding, dilation, ceil_mode
+            ),
+        )
+    )
 
 
 def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
@@ -454,12 +568,18 @@ def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.self_shape = self.shape
-    values, indices = recorded_several(node, kernels.nn_pool.max_pool(self._array, kernel_size, stride, padding, dilation, ceil_mode), (True, False))
+    values, indices = recorded_several(
+        node,
+        kernels.nn_pool.max_pool(self._array, kernel_size, stride, padding, dilation, ceil_mode),
+        (True, False),
+    )
     node.save_outputs(values, indices)
     return values, indices
 
 
-def _max_pool_jvp(xp, self, kernel_size, stride, padding, dilation, ceil_mode, self_t, values, indices):
+def _max_pool_jvp(
+    xp, self, kernel_size, stride, padding, dilation, ceil_mode, self_t, values, indices
+):
     """_max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor values, Tensor indices)
 
     values: _plane_gather(self_t, indices)
@@ -550,7 +670,9 @@ def _resize_record(self, axis, size, mode, align_corners, scale):
     node.mode = mode
     node.align_corners = align_corners
     node.scale = scale
-    return recorded(node, kernels.nn_resize.resize(self._array, axis, size, mode, align_corners, scale))
+    return recorded(
+        node, kernels.nn_resize.resize(self._array, axis, size, mode, align_corners, scale)
+    )
 
 
 def _resize_jvp(xp, self, axis, size, mode, align_corners, scale, self_t, result):
@@ -562,7 +684,11 @@ def _resize_jvp(xp, self, axis, size, mode, align_corners, scale, self_t, result
 
 
 def _resize_backward_cpu(grad_output, axis, length, mode, align_corners, scale):
-    return wrap(kernels.nn_resize.resize_backward(grad_output._array, axis, length, mode, align_corners, scale))
+    return wrap(
+        kernels.nn_resize.resize_backward(
+            grad_output._array, axis, length, mode, align_corners, scale
+        )
+    )
 
 
 def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale):
@@ -586,10 +712,17 @@ def _resize_backward_record(grad_output, axis, length, mode, align_corners, scal
     node.mode = mode
     node.align_corners = align_corners
     node.scale = scale
-    return recorded(node, kernels.nn_resize.resize_backward(grad_output._array, axis, length, mode, align_corners, scale))
+    return recorded(
+        node,
+        kernels.nn_resize.resize_backward(
+            grad_output._array, axis, length, mode, align_corners, scale
+        ),
+    )
 
 
-def _resize_backward_jvp(xp, grad_output, axis, length, mode, align_corners, scale, grad_output_t, result):
+def _resize_backward_jvp(
+    xp, grad_output, axis, length, mode, align_corners, scale, grad_output_t, result
+):
     """_resize_backward(Tensor grad_output, int axis, int length, str mode, bool align_corners, float? scale) -> Tensor
 
     result: auto_linear

@@ -584,8 +584,8 @@ class FloorDivideBackward0(Node):
     def backward(node, xp, grad):
         (to_self, _), (to_other, _) = node._edges
         return (
-            xp.not_implemented('floor_divide') if to_self is not None else None,
-            xp.not_implemented('floor_divide') if to_other is not None else None,
+            xp.not_implemented("floor_divide") if to_self is not None else None,
+            xp.not_implemented("floor_divide") if to_other is not None else None,
         )
 
 
@@ -709,8 +709,8 @@ class HeavisideBackward0(Node):
     def backward(node, xp, grad):
         (to_self, _), (to_other, _) = node._edges
         return (
-            xp.not_implemented('heaviside') if to_self is not None else None,
-            xp.not_implemented('heaviside') if to_other is not None else None,
+            xp.not_implemented("heaviside") if to_self is not None else None,
+            xp.not_implemented("heaviside") if to_other is not None else None,
         )
 
 
@@ -932,7 +932,9 @@ class Logaddexp2Backward0(Node):
         (to_self, _), (to_other, _) = node._edges
         return (
             grad * xp.sigmoid((self - other) * 0.6931471805599453) if to_self is not None else None,
-            grad * xp.sigmoid((other - self) * 0.6931471805599453) if to_other is not None else None,
+            grad * xp.sigmoid((other - self) * 0.6931471805599453)
+            if to_other is not None
+            else None,
         )
 
     def release(node):
@@ -1080,8 +1082,8 @@ class NextafterBackward0(Node):
     def backward(node, xp, grad):
         (to_self, _), (to_other, _) = node._edges
         return (
-            xp.not_implemented('nextafter') if to_self is not None else None,
-            xp.not_implemented('nextafter') if to_other is not None else None,
+            xp.not_implemented("nextafter") if to_self is not None else None,
+            xp.not_implemented("nextafter") if to_other is not None else None,
         )
 
 
@@ -1148,7 +1150,9 @@ class PowBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         return (
             grad * xp.conj(xp.slope_of_base(self, other)) if to_self is not None else None,
-            grad * xp.conj(xp.slope_of_exponent(self, other, result)) if to_other is not None else None,
+            grad * xp.conj(xp.slope_of_exponent(self, other, result))
+            if to_other is not None
+            else None,
         )
 
     def release(node):
@@ -2066,7 +2070,9 @@ def bitwise_left_shift__cpu(self, other):
 
 def bitwise_left_shift__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.left_shift(self._array, other._array), "bitwise_left_shift_")
+    return record_inplace(
+        None, self, np.left_shift(self._array, other._array), "bitwise_left_shift_"
+    )
 
 
 def bitwise_not_cpu(self):
@@ -2108,7 +2114,9 @@ def bitwise_right_shift__cpu(self, other):
 
 def bitwise_right_shift__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.right_shift(self._array, other._array), "bitwise_right_shift_")
+    return record_inplace(
+        None, self, np.right_shift(self._array, other._array), "bitwise_right_shift_"
+    )
 
 
 def bitwise_xor_cpu(self, other):
@@ -2219,12 +2227,20 @@ def ceil__record(self):
 
 
 def clamp_cpu(self, min=None, max=None):
-    return wrap(kernels.pointwise.clamp(self._array, None if min is None else min._array, None if max is None else max._array))
+    return wrap(
+        kernels.pointwise.clamp(
+            self._array, None if min is None else min._array, None if max is None else max._array
+        )
+    )
 
 
 def clamp_node(self, min=None, max=None):
     node = new(ClampBackward0)
-    node._edges = (self._edge or edge_of(self), NO_EDGE if min is None else min._edge or edge_of(min), NO_EDGE if max is None else max._edge or edge_of(max))
+    node._edges = (
+        self._edge or edge_of(self),
+        NO_EDGE if min is None else min._edge or edge_of(min),
+        NO_EDGE if max is None else max._edge or edge_of(max),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.min, node.min_v = min, version(min)
@@ -2234,12 +2250,21 @@ def clamp_node(self, min=None, max=None):
 
 def clamp_record(self, min=None, max=None):
     node = new(ClampBackward0)
-    node._edges = (self._edge or edge_of(self), NO_EDGE if min is None else min._edge or edge_of(min), NO_EDGE if max is None else max._edge or edge_of(max))
+    node._edges = (
+        self._edge or edge_of(self),
+        NO_EDGE if min is None else min._edge or edge_of(min),
+        NO_EDGE if max is None else max._edge or edge_of(max),
+    )
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
     node.min, node.min_v = min, version(min)
     node.max, node.max_v = max, version(max)
-    return recorded(node, kernels.pointwise.clamp(self._array, None if min is None else min._array, None if max is None else max._array))
+    return recorded(
+        node,
+        kernels.pointwise.clamp(
+            self._array, None if min is None else min._array, None if max is None else max._array
+        ),
+    )
 
 
 def clamp_jvp(xp, self, min, max, self_t, min_t, max_t, result):
@@ -2251,24 +2276,48 @@ def clamp_jvp(xp, self, min, max, self_t, min_t, max_t, result):
 
 
 def clamp__cpu(self, min=None, max=None):
-    write(self, kernels.pointwise.clamp(self._array, None if min is None else min._array, None if max is None else max._array), "clamp_")
+    write(
+        self,
+        kernels.pointwise.clamp(
+            self._array, None if min is None else min._array, None if max is None else max._array
+        ),
+        "clamp_",
+    )
     return self
 
 
 def clamp__inplace(self, min=None, max=None):
     check_inplace(self, False, min, max)
-    return record_inplace(None, self, kernels.pointwise.clamp(self._array, None if min is None else min._array, None if max is None else max._array), "clamp_")
+    return record_inplace(
+        None,
+        self,
+        kernels.pointwise.clamp(
+            self._array, None if min is None else min._array, None if max is None else max._array
+        ),
+        "clamp_",
+    )
 
 
 def clamp__record(self, min=None, max=None):
     check_inplace(self, True, min, max)
     node = new(ClampBackward0)
-    node._edges = (edge_of(self), NO_EDGE if min is None else min._edge or edge_of(min), NO_EDGE if max is None else max._edge or edge_of(max))
+    node._edges = (
+        edge_of(self),
+        NO_EDGE if min is None else min._edge or edge_of(min),
+        NO_EDGE if max is None else max._edge or edge_of(max),
+    )
     node._hooks = node._metadata = None
     save_before_write(node, "self", self, node._edges[0])
     node.min, node.min_v = min, version(min)
     node.max, node.max_v = max, version(max)
-    record_inplace(node, self, kernels.pointwise.clamp(self._array, None if min is None else min._array, None if max is None else max._array), "clamp_")
+    record_inplace(
+        node,
+        self,
+        kernels.pointwise.clamp(
+            self._array, None if min is None else min._array, None if max is None else max._array
+        ),
+        "clamp_",
+    )
     return self
 
 
@@ -3146,14 +3195,18 @@ def imag_cpu(self):
 
 
 def imag_view(self):
-    return record_view(None, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base))
+    return record_view(
+        None, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base)
+    )
 
 
 def imag_record(self):
     node = new(ImagBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    return record_view(node, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base))
+    return record_view(
+        node, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base)
+    )
 
 
 def imag_jvp(xp, self, self_t, result):
@@ -3248,7 +3301,11 @@ def lerp_cpu(self, end, weight):
 
 def lerp_node(self, end, weight):
     node = new(LerpBackward0)
-    node._edges = (self._edge or edge_of(self), end._edge or edge_of(end), weight._edge or edge_of(weight))
+    node._edges = (
+        self._edge or edge_of(self),
+        end._edge or edge_of(end),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = node._metadata = None
     node.weight, node.weight_v = weight, version(weight)
     if node._edges[2][0] is not None:
@@ -3264,7 +3321,11 @@ def lerp_node(self, end, weight):
 
 def lerp_record(self, end, weight):
     node = new(LerpBackward0)
-    node._edges = (self._edge or edge_of(self), end._edge or edge_of(end), weight._edge or edge_of(weight))
+    node._edges = (
+        self._edge or edge_of(self),
+        end._edge or edge_of(end),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = node._metadata = None
     node.weight, node.weight_v = weight, version(weight)
     if node._edges[2][0] is not None:
@@ -3293,7 +3354,9 @@ def lerp__cpu(self, end, weight):
 
 def lerp__inplace(self, end, weight):
     check_inplace(self, False, end, weight)
-    return record_inplace(None, self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_")
+    return record_inplace(
+        None, self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_"
+    )
 
 
 def lerp__record(self, end, weight):
@@ -3310,7 +3373,9 @@ def lerp__record(self, end, weight):
         node.end, node.end_v = end, version(end)
     else:
         node.end, node.end_v = None, 0
-    record_inplace(node, self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_")
+    record_inplace(
+        node, self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_"
+    )
     return self
 
 
@@ -3563,7 +3628,9 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * sigmoid((self_p - other_p) * 0.6931471805599453) + other_t * sigmoid((other_p - self_p) * 0.6931471805599453)
     """
-    return self_t * xp.sigmoid((self - other) * 0.6931471805599453) + other_t * xp.sigmoid((other - self) * 0.6931471805599453)
+    return self_t * xp.sigmoid((self - other) * 0.6931471805599453) + other_t * xp.sigmoid(
+        (other - self) * 0.6931471805599453
+    )
 
 
 def logical_and_cpu(self, other):
@@ -3613,7 +3680,9 @@ def maximum_jvp(xp, self, other, self_t, other_t, result):
 
     result: share(self_t, self_p, other_p, self_p > other_p) + share(other_t, other_p, self_p, other_p > self_p)
     """
-    return xp.share(self_t, self, other, self > other) + xp.share(other_t, other, self, other > self)
+    return xp.share(self_t, self, other, self > other) + xp.share(
+        other_t, other, self, other > self
+    )
 
 
 def minimum_cpu(self, other):
@@ -3643,7 +3712,9 @@ def minimum_jvp(xp, self, other, self_t, other_t, result):
 
     result: share(self_t, self_p, other_p, self_p < other_p) + share(other_t, other_p, self_p, other_p < self_p)
     """
-    return xp.share(self_t, self, other, self < other) + xp.share(other_t, other, self, other < self)
+    return xp.share(self_t, self, other, self < other) + xp.share(
+        other_t, other, self, other < self
+    )
 
 
 def modf_cpu(self):
@@ -3777,7 +3848,9 @@ def nan_to_num__cpu(self, *, nan=0.0, posinf=None, neginf=None):
 
 def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, False)
-    return record_inplace(None, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_")
+    return record_inplace(
+        None, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
+    )
 
 
 def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
@@ -3786,7 +3859,9 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     node._edges = (edge_of(self),)
     node._hooks = node._metadata = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_")
+    record_inplace(
+        node, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
+    )
     return self
 
 
@@ -3967,7 +4042,9 @@ def pow_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * slope_of_base(self_p, other_p) + other_t * slope_of_exponent(self_p, other_p, result)
     """
-    return self_t * xp.slope_of_base(self, other) + other_t * xp.slope_of_exponent(self, other, result)
+    return self_t * xp.slope_of_base(self, other) + other_t * xp.slope_of_exponent(
+        self, other, result
+    )
 
 
 def pow__cpu(self, other):
@@ -4042,14 +4119,18 @@ def real_cpu(self):
 
 
 def real_view(self):
-    return record_view(None, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base))
+    return record_view(
+        None, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base)
+    )
 
 
 def real_record(self):
     node = new(RealBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    return record_view(node, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base))
+    return record_view(
+        node, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base)
+    )
 
 
 def real_jvp(xp, self, self_t, result):
@@ -4756,14 +4837,24 @@ def view_as_complex_cpu(self):
 
 
 def view_as_complex_view(self):
-    return record_view(None, self, kernels.pointwise.view_as_complex(self._array), lambda xp, base: xp.view_as_complex(base))
+    return record_view(
+        None,
+        self,
+        kernels.pointwise.view_as_complex(self._array),
+        lambda xp, base: xp.view_as_complex(base),
+    )
 
 
 def view_as_complex_record(self):
     node = new(ViewAsComplexBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    return record_view(node, self, kernels.pointwise.view_as_complex(self._array), lambda xp, base: xp.view_as_complex(base))
+    return record_view(
+        node,
+        self,
+        kernels.pointwise.view_as_complex(self._array),
+        lambda xp, base: xp.view_as_complex(base),
+    )
 
 
 def view_as_complex_jvp(xp, self, self_t, result):
@@ -4779,14 +4870,24 @@ def view_as_real_cpu(self):
 
 
 def view_as_real_view(self):
-    return record_view(None, self, kernels.pointwise.view_as_real(self._array), lambda xp, base: xp.view_as_real(base))
+    return record_view(
+        None,
+        self,
+        kernels.pointwise.view_as_real(self._array),
+        lambda xp, base: xp.view_as_real(base),
+    )
 
 
 def view_as_real_record(self):
     node = new(ViewAsRealBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    return record_view(node, self, kernels.pointwise.view_as_real(self._array), lambda xp, base: xp.view_as_real(base))
+    return record_view(
+        node,
+        self,
+        kernels.pointwise.view_as_real(self._array),
+        lambda xp, base: xp.view_as_real(base),
+    )
 
 
 def view_as_real_jvp(xp, self, self_t, result):
@@ -4830,7 +4931,10 @@ def _foreach_abs_composite(self):
 
 
 def _foreach_add_composite(self, other):
-    return [functions_pointwise.add(each_self, each_other) for each_self, each_other in zip(self, other, strict=True)]
+    return [
+        functions_pointwise.add(each_self, each_other)
+        for each_self, each_other in zip(self, other, strict=True)
+    ]
 
 
 def _foreach_cos_composite(self):
@@ -4838,7 +4942,10 @@ def _foreach_cos_composite(self):
 
 
 def _foreach_div_composite(self, other):
-    return [functions_pointwise.divide(each_self, each_other) for each_self, each_other in zip(self, other, strict=True)]
+    return [
+        functions_pointwise.divide(each_self, each_other)
+        for each_self, each_other in zip(self, other, strict=True)
+    ]
 
 
 def _foreach_exp_composite(self):
@@ -4850,7 +4957,10 @@ def _foreach_log_composite(self):
 
 
 def _foreach_mul_composite(self, other):
-    return [functions_pointwise.multiply(each_self, each_other) for each_self, each_other in zip(self, other, strict=True)]
+    return [
+        functions_pointwise.multiply(each_self, each_other)
+        for each_self, each_other in zip(self, other, strict=True)
+    ]
 
 
 def _foreach_neg_composite(self):
@@ -4878,7 +4988,10 @@ def _foreach_square_composite(self):
 
 
 def _foreach_sub_composite(self, other):
-    return [functions_pointwise.subtract(each_self, each_other) for each_self, each_other in zip(self, other, strict=True)]
+    return [
+        functions_pointwise.subtract(each_self, each_other)
+        for each_self, each_other in zip(self, other, strict=True)
+    ]
 
 
 def _foreach_tanh_composite(self):
@@ -4926,7 +5039,9 @@ def bitwise_and_out_composite(self, other, *, out):
 
 
 def bitwise_left_shift_out_composite(self, other, *, out):
-    return write_out(functions_pointwise.bitwise_left_shift(self, other), out, "bitwise_left_shift_out")
+    return write_out(
+        functions_pointwise.bitwise_left_shift(self, other), out, "bitwise_left_shift_out"
+    )
 
 
 def bitwise_not_out_composite(self, *, out):
@@ -4938,7 +5053,9 @@ def bitwise_or_out_composite(self, other, *, out):
 
 
 def bitwise_right_shift_out_composite(self, other, *, out):
-    return write_out(functions_pointwise.bitwise_right_shift(self, other), out, "bitwise_right_shift_out")
+    return write_out(
+        functions_pointwise.bitwise_right_shift(self, other), out, "bitwise_right_shift_out"
+    )
 
 
 def bitwise_xor_out_composite(self, other, *, out):
@@ -5046,7 +5163,11 @@ def mul_out_composite(self, other, *, out):
 
 
 def nan_to_num_out_composite(self, *, nan=0.0, posinf=None, neginf=None, out):
-    return write_out(functions_pointwise.nan_to_num(self, nan=nan, posinf=posinf, neginf=neginf), out, "nan_to_num_out")
+    return write_out(
+        functions_pointwise.nan_to_num(self, nan=nan, posinf=posinf, neginf=neginf),
+        out,
+        "nan_to_num_out",
+    )
 
 
 def neg_out_composite(self, *, out):

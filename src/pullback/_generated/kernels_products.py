@@ -81,8 +81,12 @@ class TensordotBackward0(Node):
         other = xp.load(node, node.other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
         return (
-            xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other) if to_self is not None else None,
-            xp.tensordot_to_second(grad, self, other_shape, axes_self, axes_other) if to_other is not None else None,
+            xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
+            if to_self is not None
+            else None,
+            xp.tensordot_to_second(grad, self, other_shape, axes_self, axes_other)
+            if to_other is not None
+            else None,
         )
 
     def release(node):
@@ -110,8 +114,12 @@ class ConvolveBackward0(Node):
         other = xp.load(node, node.other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
         return (
-            xp.correlate(xp.full_window(grad, self_size, other_size, mode, False), other, 'valid') if to_self is not None else None,
-            xp.correlate(xp.full_window(grad, self_size, other_size, mode, False), self, 'valid') if to_other is not None else None,
+            xp.correlate(xp.full_window(grad, self_size, other_size, mode, False), other, "valid")
+            if to_self is not None
+            else None,
+            xp.correlate(xp.full_window(grad, self_size, other_size, mode, False), self, "valid")
+            if to_other is not None
+            else None,
         )
 
     def release(node):
@@ -139,8 +147,12 @@ class CorrelateBackward0(Node):
         other = xp.load(node, node.other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
         return (
-            xp.convolve(xp.full_window(grad, self_size, other_size, mode, True), other, 'valid') if to_self is not None else None,
-            xp.correlate(self, xp.full_window(grad, self_size, other_size, mode, True), 'valid') if to_other is not None else None,
+            xp.convolve(xp.full_window(grad, self_size, other_size, mode, True), other, "valid")
+            if to_self is not None
+            else None,
+            xp.correlate(self, xp.full_window(grad, self_size, other_size, mode, True), "valid")
+            if to_other is not None
+            else None,
         )
 
     def release(node):
@@ -223,8 +235,12 @@ class OuterBackward0(Node):
         other = xp.load(node, node.other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
         return (
-            xp.reshape(xp.matmul(grad, xp.conj(xp.reshape(other, [-1]))), self_shape) if to_self is not None else None,
-            xp.reshape(xp.matmul(xp.conj(xp.reshape(self, [-1])), grad), other_shape) if to_other is not None else None,
+            xp.reshape(xp.matmul(grad, xp.conj(xp.reshape(other, [-1]))), self_shape)
+            if to_self is not None
+            else None,
+            xp.reshape(xp.matmul(xp.conj(xp.reshape(self, [-1])), grad), other_shape)
+            if to_other is not None
+            else None,
         )
 
     def release(node):
@@ -280,7 +296,9 @@ class VecdotBackward0(Node):
 
 
 def _einsum_cpu(subscripts, operands, *, optimize=False):
-    return wrap(kernels.products.einsum(subscripts, [t._array for t in operands], optimize=optimize))
+    return wrap(
+        kernels.products.einsum(subscripts, [t._array for t in operands], optimize=optimize)
+    )
 
 
 def _einsum_node(subscripts, operands, *, optimize=False):
@@ -302,7 +320,9 @@ def _einsum_record(subscripts, operands, *, optimize=False):
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize
-    return recorded(node, kernels.products.einsum(subscripts, [t._array for t in operands], optimize=optimize))
+    return recorded(
+        node, kernels.products.einsum(subscripts, [t._array for t in operands], optimize=optimize)
+    )
 
 
 def _einsum_jvp(xp, subscripts, operands, optimize, operands_t, result):
@@ -352,7 +372,9 @@ def _tensordot_record(self, other, axes_self, axes_other):
         node.other, node.other_v = other, version(other)
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.tensordot(self._array, other._array, axes_self, axes_other))
+    return recorded(
+        node, kernels.products.tensordot(self._array, other._array, axes_self, axes_other)
+    )
 
 
 def _tensordot_jvp(xp, self, other, axes_self, axes_other, self_t, other_t, result):
@@ -360,14 +382,16 @@ def _tensordot_jvp(xp, self, other, axes_self, axes_other, self_t, other_t, resu
 
     result: _tensordot(self_t, other_p, axes_self, axes_other) + _tensordot(self_p, other_t, axes_self, axes_other)
     """
-    return xp._tensordot(self_t, other, axes_self, axes_other) + xp._tensordot(self, other_t, axes_self, axes_other)
+    return xp._tensordot(self_t, other, axes_self, axes_other) + xp._tensordot(
+        self, other_t, axes_self, axes_other
+    )
 
 
-def convolve_cpu(self, other, mode='full'):
+def convolve_cpu(self, other, mode="full"):
     return wrap(kernels.products.convolve(self._array, other._array, mode))
 
 
-def convolve_node(self, other, mode='full'):
+def convolve_node(self, other, mode="full"):
     node = new(ConvolveBackward0)
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = node._metadata = None
@@ -385,7 +409,7 @@ def convolve_node(self, other, mode='full'):
     return node
 
 
-def convolve_record(self, other, mode='full'):
+def convolve_record(self, other, mode="full"):
     node = new(ConvolveBackward0)
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = node._metadata = None
@@ -411,11 +435,11 @@ def convolve_jvp(xp, self, other, mode, self_t, other_t, result):
     return xp.convolve(self_t, other, mode) + xp.convolve(self, other_t, mode)
 
 
-def correlate_cpu(self, other, mode='valid'):
+def correlate_cpu(self, other, mode="valid"):
     return wrap(kernels.products.correlate(self._array, other._array, mode))
 
 
-def correlate_node(self, other, mode='valid'):
+def correlate_node(self, other, mode="valid"):
     node = new(CorrelateBackward0)
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = node._metadata = None
@@ -433,7 +457,7 @@ def correlate_node(self, other, mode='valid'):
     return node
 
 
-def correlate_record(self, other, mode='valid'):
+def correlate_record(self, other, mode="valid"):
     node = new(CorrelateBackward0)
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = node._metadata = None

@@ -239,7 +239,10 @@ class LogsumexpBackward0(Node):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, node.result)
-        return (xp.expand_reduced(grad, self_shape, axis, keepdims) * xp.conj(xp.exp_difference(self, result, axis, keepdims)),)
+        return (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp.conj(xp.exp_difference(self, result, axis, keepdims)),
+        )
 
     def release(node):
         node.self = node.result = FREED
@@ -266,7 +269,10 @@ class MaxBackward0(Node):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, node.result)
-        return (xp.expand_reduced(grad, self_shape, axis, keepdims) * xp._tie_weights(self, result, axis, keepdims),)
+        return (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
 
     def release(node):
         node.self = node.result = FREED
@@ -290,7 +296,11 @@ class MeanBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
-        return (xp.expand_reduced(grad / xp.reduced_count(self_shape, axis), self_shape, axis, keepdims),)
+        return (
+            xp.expand_reduced(
+                grad / xp.reduced_count(self_shape, axis), self_shape, axis, keepdims
+            ),
+        )
 
 
 class MinBackward0(Node):
@@ -311,7 +321,10 @@ class MinBackward0(Node):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, node.result)
-        return (xp.expand_reduced(grad, self_shape, axis, keepdims) * xp._tie_weights(self, result, axis, keepdims),)
+        return (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
 
     def release(node):
         node.self = node.result = FREED
@@ -338,7 +351,10 @@ class NanmaxBackward0(Node):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, node.result)
-        return (xp.expand_reduced(grad, self_shape, axis, keepdims) * xp._tie_weights(self, result, axis, keepdims),)
+        return (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
 
     def release(node):
         node.self = node.result = FREED
@@ -365,7 +381,10 @@ class NanminBackward0(Node):
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, node.result)
-        return (xp.expand_reduced(grad, self_shape, axis, keepdims) * xp._tie_weights(self, result, axis, keepdims),)
+        return (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
 
     def release(node):
         node.self = node.result = FREED
@@ -391,7 +410,10 @@ class ProdBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
-        return (xp.expand_reduced(grad, self_shape, axis, keepdims) * xp.conj(xp.other_factors(self, axis)),)
+        return (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp.conj(xp.other_factors(self, axis)),
+        )
 
     def release(node):
         node.self = FREED
@@ -416,7 +438,9 @@ class StdBackward0(Node):
         ddof = node.ddof
         correction = node.correction
         result = xp.load_output(node, node.result)
-        return (xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),)
+        return (
+            xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
+        )
 
     def release(node):
         node.self = node.result = FREED
@@ -532,7 +556,9 @@ def _recurrence_jvp(xp, self, factor, axis, reverse, self_t, factor_t, result):
 
     result: _recurrence(self_t + factor_t * _shift(result, axis, -1 if reverse else 1, 0), factor_p, axis, reverse)
     """
-    return xp._recurrence(self_t + factor_t * xp._shift(result, axis, -1 if reverse else 1, 0), factor, axis, reverse)
+    return xp._recurrence(
+        self_t + factor_t * xp._shift(result, axis, -1 if reverse else 1, 0), factor, axis, reverse
+    )
 
 
 def _shift_cpu(self, axis, by, fill):
@@ -608,7 +634,9 @@ def cummax_record(self, axis):
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     node.axis = axis
-    values, indices = recorded_several(node, kernels.reduction.cummax(self._array, axis), (True, False))
+    values, indices = recorded_several(
+        node, kernels.reduction.cummax(self._array, axis), (True, False)
+    )
     node.save_outputs(values, indices)
     return values, indices
 
@@ -640,7 +668,9 @@ def cummin_record(self, axis):
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     node.axis = axis
-    values, indices = recorded_several(node, kernels.reduction.cummin(self._array, axis), (True, False))
+    values, indices = recorded_several(
+        node, kernels.reduction.cummin(self._array, axis), (True, False)
+    )
     node.save_outputs(values, indices)
     return values, indices
 
@@ -1002,7 +1032,9 @@ def prod_jvp(xp, self, axis, keepdims, dtype, self_t, result):
 
 
 def std_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
-    return wrap(kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction))
+    return wrap(
+        kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
+    )
 
 
 def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
@@ -1026,7 +1058,9 @@ def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node.keepdims = keepdims
     node.ddof = ddof
     node.correction = correction
-    result = recorded(node, kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction))
+    result = recorded(
+        node, kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
+    )
     node.save_outputs(result)
     return result
 
@@ -1072,7 +1106,9 @@ def sum_jvp(xp, self, axis, keepdims, dtype, self_t, result):
 
 
 def var_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
-    return wrap(kernels.reduction.var(self._array, axis, keepdims, ddof=ddof, correction=correction))
+    return wrap(
+        kernels.reduction.var(self._array, axis, keepdims, ddof=ddof, correction=correction)
+    )
 
 
 def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
@@ -1096,7 +1132,9 @@ def var_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node.keepdims = keepdims
     node.ddof = ddof
     node.correction = correction
-    return recorded(node, kernels.reduction.var(self._array, axis, keepdims, ddof=ddof, correction=correction))
+    return recorded(
+        node, kernels.reduction.var(self._array, axis, keepdims, ddof=ddof, correction=correction)
+    )
 
 
 def var_jvp(xp, self, axis, keepdims, ddof, correction, self_t, result):

@@ -437,7 +437,12 @@ def as_strided_cpu(self, shape, strides, storage_offset=0):
 
 
 def as_strided_view(self, shape, strides, storage_offset=0):
-    return record_view(None, self, kernels.shape.as_strided(self._array, shape, strides, storage_offset), lambda xp, base: xp.as_strided(base, shape, strides, storage_offset))
+    return record_view(
+        None,
+        self,
+        kernels.shape.as_strided(self._array, shape, strides, storage_offset),
+        lambda xp, base: xp.as_strided(base, shape, strides, storage_offset),
+    )
 
 
 def as_strided_record(self, shape, strides, storage_offset=0):
@@ -448,7 +453,12 @@ def as_strided_record(self, shape, strides, storage_offset=0):
     node.shape = shape
     node.strides = strides
     node.storage_offset = storage_offset
-    return record_view(node, self, kernels.shape.as_strided(self._array, shape, strides, storage_offset), lambda xp, base: xp.as_strided(base, shape, strides, storage_offset))
+    return record_view(
+        node,
+        self,
+        kernels.shape.as_strided(self._array, shape, strides, storage_offset),
+        lambda xp, base: xp.as_strided(base, shape, strides, storage_offset),
+    )
 
 
 def as_strided_jvp(xp, self, shape, strides, storage_offset, self_t, result):
@@ -464,14 +474,24 @@ def broadcast_to_cpu(self, shape):
 
 
 def broadcast_to_view(self, shape):
-    return record_view(None, self, kernels.shape.broadcast_to(self._array, shape), lambda xp, base: xp.broadcast_to(base, shape))
+    return record_view(
+        None,
+        self,
+        kernels.shape.broadcast_to(self._array, shape),
+        lambda xp, base: xp.broadcast_to(base, shape),
+    )
 
 
 def broadcast_to_record(self, shape):
     node = new(BroadcastToBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    return record_view(node, self, kernels.shape.broadcast_to(self._array, shape), lambda xp, base: xp.broadcast_to(base, shape))
+    return record_view(
+        node,
+        self,
+        kernels.shape.broadcast_to(self._array, shape),
+        lambda xp, base: xp.broadcast_to(base, shape),
+    )
 
 
 def broadcast_to_jvp(xp, self, shape, self_t, result):
@@ -549,7 +569,12 @@ def diagonal_cpu(self, offset=0, axis1=0, axis2=1):
 
 
 def diagonal_view(self, offset=0, axis1=0, axis2=1):
-    return record_view(None, self, kernels.shape.diagonal(self._array, offset, axis1, axis2), lambda xp, base: xp.diagonal(base, offset, axis1, axis2))
+    return record_view(
+        None,
+        self,
+        kernels.shape.diagonal(self._array, offset, axis1, axis2),
+        lambda xp, base: xp.diagonal(base, offset, axis1, axis2),
+    )
 
 
 def diagonal_record(self, offset=0, axis1=0, axis2=1):
@@ -560,7 +585,12 @@ def diagonal_record(self, offset=0, axis1=0, axis2=1):
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
-    return record_view(node, self, kernels.shape.diagonal(self._array, offset, axis1, axis2), lambda xp, base: xp.diagonal(base, offset, axis1, axis2))
+    return record_view(
+        node,
+        self,
+        kernels.shape.diagonal(self._array, offset, axis1, axis2),
+        lambda xp, base: xp.diagonal(base, offset, axis1, axis2),
+    )
 
 
 def diagonal_jvp(xp, self, offset, axis1, axis2, self_t, result):
@@ -592,7 +622,9 @@ def diagonal_backward_record(grad_output, shape, offset=0, axis1=0, axis2=1):
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
-    return recorded(node, kernels.shape.diagonal_backward(grad_output._array, shape, offset, axis1, axis2))
+    return recorded(
+        node, kernels.shape.diagonal_backward(grad_output._array, shape, offset, axis1, axis2)
+    )
 
 
 def diagonal_backward_jvp(xp, grad_output, shape, offset, axis1, axis2, grad_output_t, result):
@@ -608,7 +640,12 @@ def expand_dims_cpu(self, axis=0):
 
 
 def expand_dims_view(self, axis=0):
-    return record_view(None, self, kernels.shape.expand_dims(self._array, axis), lambda xp, base: xp.expand_dims(base, axis))
+    return record_view(
+        None,
+        self,
+        kernels.shape.expand_dims(self._array, axis),
+        lambda xp, base: xp.expand_dims(base, axis),
+    )
 
 
 def expand_dims_record(self, axis=0):
@@ -616,7 +653,12 @@ def expand_dims_record(self, axis=0):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.self_shape = self.shape
-    return record_view(node, self, kernels.shape.expand_dims(self._array, axis), lambda xp, base: xp.expand_dims(base, axis))
+    return record_view(
+        node,
+        self,
+        kernels.shape.expand_dims(self._array, axis),
+        lambda xp, base: xp.expand_dims(base, axis),
+    )
 
 
 def expand_dims_jvp(xp, self, axis, self_t, result):
@@ -660,14 +702,24 @@ def matrix_transpose_cpu(self):
 
 
 def matrix_transpose_view(self):
-    return record_view(None, self, kernels.shape.matrix_transpose(self._array), lambda xp, base: xp.matrix_transpose(base))
+    return record_view(
+        None,
+        self,
+        kernels.shape.matrix_transpose(self._array),
+        lambda xp, base: xp.matrix_transpose(base),
+    )
 
 
 def matrix_transpose_record(self):
     node = new(MatrixTransposeBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
-    return record_view(node, self, kernels.shape.matrix_transpose(self._array), lambda xp, base: xp.matrix_transpose(base))
+    return record_view(
+        node,
+        self,
+        kernels.shape.matrix_transpose(self._array),
+        lambda xp, base: xp.matrix_transpose(base),
+    )
 
 
 def matrix_transpose_jvp(xp, self, self_t, result):
@@ -683,7 +735,12 @@ def moveaxis_cpu(self, source, destination):
 
 
 def moveaxis_view(self, source, destination):
-    return record_view(None, self, kernels.shape.moveaxis(self._array, source, destination), lambda xp, base: xp.moveaxis(base, source, destination))
+    return record_view(
+        None,
+        self,
+        kernels.shape.moveaxis(self._array, source, destination),
+        lambda xp, base: xp.moveaxis(base, source, destination),
+    )
 
 
 def moveaxis_record(self, source, destination):
@@ -692,7 +749,12 @@ def moveaxis_record(self, source, destination):
     node._hooks = node._metadata = None
     node.source = source
     node.destination = destination
-    return record_view(node, self, kernels.shape.moveaxis(self._array, source, destination), lambda xp, base: xp.moveaxis(base, source, destination))
+    return record_view(
+        node,
+        self,
+        kernels.shape.moveaxis(self._array, source, destination),
+        lambda xp, base: xp.moveaxis(base, source, destination),
+    )
 
 
 def moveaxis_jvp(xp, self, source, destination, self_t, result):
@@ -708,7 +770,12 @@ def permute_dims_cpu(self, axes=None):
 
 
 def permute_dims_view(self, axes=None):
-    return record_view(None, self, kernels.shape.permute_dims(self._array, axes), lambda xp, base: xp.permute_dims(base, axes))
+    return record_view(
+        None,
+        self,
+        kernels.shape.permute_dims(self._array, axes),
+        lambda xp, base: xp.permute_dims(base, axes),
+    )
 
 
 def permute_dims_record(self, axes=None):
@@ -716,7 +783,12 @@ def permute_dims_record(self, axes=None):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.axes = axes
-    return record_view(node, self, kernels.shape.permute_dims(self._array, axes), lambda xp, base: xp.permute_dims(base, axes))
+    return record_view(
+        node,
+        self,
+        kernels.shape.permute_dims(self._array, axes),
+        lambda xp, base: xp.permute_dims(base, axes),
+    )
 
 
 def permute_dims_jvp(xp, self, axes, self_t, result):
@@ -759,21 +831,31 @@ def repeat_jvp(xp, self, repeats, axis, self_t, result):
     return xp.repeat(self_t, repeats, axis)
 
 
-def reshape_cpu(self, shape, order='C', *, copy=None):
+def reshape_cpu(self, shape, order="C", *, copy=None):
     return wrap(kernels.shape.reshape(self._array, shape, order, copy=copy))
 
 
-def reshape_view(self, shape, order='C', *, copy=None):
-    return record_view(None, self, kernels.shape.reshape(self._array, shape, order, copy=copy), lambda xp, base: xp.reshape(base, shape, order, copy=copy))
+def reshape_view(self, shape, order="C", *, copy=None):
+    return record_view(
+        None,
+        self,
+        kernels.shape.reshape(self._array, shape, order, copy=copy),
+        lambda xp, base: xp.reshape(base, shape, order, copy=copy),
+    )
 
 
-def reshape_record(self, shape, order='C', *, copy=None):
+def reshape_record(self, shape, order="C", *, copy=None):
     node = new(ReshapeBackward0)
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     node.order = order
-    return record_view(node, self, kernels.shape.reshape(self._array, shape, order, copy=copy), lambda xp, base: xp.reshape(base, shape, order, copy=copy))
+    return record_view(
+        node,
+        self,
+        kernels.shape.reshape(self._array, shape, order, copy=copy),
+        lambda xp, base: xp.reshape(base, shape, order, copy=copy),
+    )
 
 
 def reshape_jvp(xp, self, shape, order, copy, self_t, result):
@@ -819,7 +901,12 @@ def sliding_window_view_cpu(self, window_shape, axis=None):
 
 
 def sliding_window_view_view(self, window_shape, axis=None):
-    return record_view(None, self, kernels.shape.sliding_window_view(self._array, window_shape, axis), lambda xp, base: xp.sliding_window_view(base, window_shape, axis))
+    return record_view(
+        None,
+        self,
+        kernels.shape.sliding_window_view(self._array, window_shape, axis),
+        lambda xp, base: xp.sliding_window_view(base, window_shape, axis),
+    )
 
 
 def sliding_window_view_record(self, window_shape, axis=None):
@@ -829,7 +916,12 @@ def sliding_window_view_record(self, window_shape, axis=None):
     node.self_shape = self.shape
     node.window_shape = window_shape
     node.axis = axis
-    return record_view(node, self, kernels.shape.sliding_window_view(self._array, window_shape, axis), lambda xp, base: xp.sliding_window_view(base, window_shape, axis))
+    return record_view(
+        node,
+        self,
+        kernels.shape.sliding_window_view(self._array, window_shape, axis),
+        lambda xp, base: xp.sliding_window_view(base, window_shape, axis),
+    )
 
 
 def sliding_window_view_jvp(xp, self, window_shape, axis, self_t, result):
@@ -845,7 +937,12 @@ def split_cpu(self, indices_or_sections, axis=0):
 
 
 def split_view(self, indices_or_sections, axis=0):
-    return record_views(None, self, kernels.shape.split(self._array, indices_or_sections, axis), lambda xp, base: xp.split(base, indices_or_sections, axis))
+    return record_views(
+        None,
+        self,
+        kernels.shape.split(self._array, indices_or_sections, axis),
+        lambda xp, base: xp.split(base, indices_or_sections, axis),
+    )
 
 
 def split_record(self, indices_or_sections, axis=0):
@@ -855,7 +952,12 @@ def split_record(self, indices_or_sections, axis=0):
     node.self_shape = self.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
-    return record_views(node, self, kernels.shape.split(self._array, indices_or_sections, axis), lambda xp, base: xp.split(base, indices_or_sections, axis))
+    return record_views(
+        node,
+        self,
+        kernels.shape.split(self._array, indices_or_sections, axis),
+        lambda xp, base: xp.split(base, indices_or_sections, axis),
+    )
 
 
 def split_jvp(xp, self, indices_or_sections, axis, self_t, result):
@@ -871,7 +973,12 @@ def squeeze_cpu(self, axis=None):
 
 
 def squeeze_view(self, axis=None):
-    return record_view(None, self, kernels.shape.squeeze(self._array, axis), lambda xp, base: xp.squeeze(base, axis))
+    return record_view(
+        None,
+        self,
+        kernels.shape.squeeze(self._array, axis),
+        lambda xp, base: xp.squeeze(base, axis),
+    )
 
 
 def squeeze_record(self, axis=None):
@@ -879,7 +986,12 @@ def squeeze_record(self, axis=None):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.self_shape = self.shape
-    return record_view(node, self, kernels.shape.squeeze(self._array, axis), lambda xp, base: xp.squeeze(base, axis))
+    return record_view(
+        node,
+        self,
+        kernels.shape.squeeze(self._array, axis),
+        lambda xp, base: xp.squeeze(base, axis),
+    )
 
 
 def squeeze_jvp(xp, self, axis, self_t, result):
@@ -927,7 +1039,12 @@ def swapaxes_cpu(self, axis1, axis2):
 
 
 def swapaxes_view(self, axis1, axis2):
-    return record_view(None, self, kernels.shape.swapaxes(self._array, axis1, axis2), lambda xp, base: xp.swapaxes(base, axis1, axis2))
+    return record_view(
+        None,
+        self,
+        kernels.shape.swapaxes(self._array, axis1, axis2),
+        lambda xp, base: xp.swapaxes(base, axis1, axis2),
+    )
 
 
 def swapaxes_record(self, axis1, axis2):
@@ -936,7 +1053,12 @@ def swapaxes_record(self, axis1, axis2):
     node._hooks = node._metadata = None
     node.axis1 = axis1
     node.axis2 = axis2
-    return record_view(node, self, kernels.shape.swapaxes(self._array, axis1, axis2), lambda xp, base: xp.swapaxes(base, axis1, axis2))
+    return record_view(
+        node,
+        self,
+        kernels.shape.swapaxes(self._array, axis1, axis2),
+        lambda xp, base: xp.swapaxes(base, axis1, axis2),
+    )
 
 
 def swapaxes_jvp(xp, self, axis1, axis2, self_t, result):
@@ -1038,7 +1160,9 @@ def unbind_cpu(self, axis=0):
 
 
 def unbind_view(self, axis=0):
-    return record_views(None, self, kernels.shape.unbind(self._array, axis), lambda xp, base: xp.unbind(base, axis))
+    return record_views(
+        None, self, kernels.shape.unbind(self._array, axis), lambda xp, base: xp.unbind(base, axis)
+    )
 
 
 def unbind_record(self, axis=0):
@@ -1046,7 +1170,9 @@ def unbind_record(self, axis=0):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = node._metadata = None
     node.axis = axis
-    return record_views(node, self, kernels.shape.unbind(self._array, axis), lambda xp, base: xp.unbind(base, axis))
+    return record_views(
+        node, self, kernels.shape.unbind(self._array, axis), lambda xp, base: xp.unbind(base, axis)
+    )
 
 
 def unbind_jvp(xp, self, axis, self_t, result):
@@ -1076,7 +1202,9 @@ def window_backward_record(grad_output, shape, window_shape, axis=None):
     node._hooks = node._metadata = None
     node.window_shape = window_shape
     node.axis = axis
-    return recorded(node, kernels.shape.window_backward(grad_output._array, shape, window_shape, axis))
+    return recorded(
+        node, kernels.shape.window_backward(grad_output._array, shape, window_shape, axis)
+    )
 
 
 def window_backward_jvp(xp, grad_output, shape, window_shape, axis, grad_output_t, result):

@@ -191,7 +191,7 @@ class UniqueAllBackward0(Node):
 
     def backward(node, xp, *grads):
         grads = xp.materialize(node, grads)
-        return (xp.not_implemented('unique_all'),)
+        return (xp.not_implemented("unique_all"),)
 
 
 class UniqueCountsBackward0(Node):
@@ -205,7 +205,7 @@ class UniqueCountsBackward0(Node):
 
     def backward(node, xp, *grads):
         grads = xp.materialize(node, grads)
-        return (xp.not_implemented('unique_counts'),)
+        return (xp.not_implemented("unique_counts"),)
 
 
 class UniqueInverseBackward0(Node):
@@ -219,7 +219,7 @@ class UniqueInverseBackward0(Node):
 
     def backward(node, xp, *grads):
         grads = xp.materialize(node, grads)
-        return (xp.not_implemented('unique_inverse'),)
+        return (xp.not_implemented("unique_inverse"),)
 
 
 class UniqueValuesBackward0(Node):
@@ -231,7 +231,7 @@ class UniqueValuesBackward0(Node):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        return (xp.not_implemented('unique_values'),)
+        return (xp.not_implemented("unique_values"),)
 
 
 def _quantile_places_cpu(q, count, method):
@@ -253,7 +253,9 @@ def _quantile_places_record(q, count, method):
     node._hooks = node._metadata = None
     node.count, node.count_v = count, version(count)
     node.method = method
-    return recorded_several(node, kernels.sorting.quantile_places(q._array, count._array, method), (False, False, True))
+    return recorded_several(
+        node, kernels.sorting.quantile_places(q._array, count._array, method), (False, False, True)
+    )
 
 
 def _quantile_places_jvp(xp, q, count, method, q_t, below, above, share):
@@ -281,7 +283,11 @@ def argwhere_cpu(self):
 
 
 def bincount_cpu(self, weights=None, minlength=0):
-    return wrap(kernels.sorting.bincount(self._array, None if weights is None else weights._array, minlength))
+    return wrap(
+        kernels.sorting.bincount(
+            self._array, None if weights is None else weights._array, minlength
+        )
+    )
 
 
 def bincount_node(self, weights=None, minlength=0):
@@ -297,7 +303,12 @@ def bincount_record(self, weights=None, minlength=0):
     node._edges = (NO_EDGE if weights is None else weights._edge or edge_of(weights),)
     node._hooks = node._metadata = None
     node.self, node.self_v = self, version(self)
-    return recorded(node, kernels.sorting.bincount(self._array, None if weights is None else weights._array, minlength))
+    return recorded(
+        node,
+        kernels.sorting.bincount(
+            self._array, None if weights is None else weights._array, minlength
+        ),
+    )
 
 
 def bincount_jvp(xp, self, weights, minlength, weights_t, result):
@@ -317,11 +328,24 @@ def flatnonzero_cpu(self):
 
 
 def histogram_cpu(self, bins=None, range=None, *, density=False, weights=None):
-    return tuple(map(wrap, kernels.sorting.histogram(self._array, None if bins is None else bins._array, range, density=density, weights=None if weights is None else weights._array)))
+    return tuple(
+        map(
+            wrap,
+            kernels.sorting.histogram(
+                self._array,
+                None if bins is None else bins._array,
+                range,
+                density=density,
+                weights=None if weights is None else weights._array,
+            ),
+        )
+    )
 
 
 def isin_cpu(self, test_elements, *, assume_unique=False, invert=False):
-    return wrap(np.isin(self._array, test_elements._array, assume_unique=assume_unique, invert=invert))
+    return wrap(
+        np.isin(self._array, test_elements._array, assume_unique=assume_unique, invert=invert)
+    )
 
 
 def kthvalue_cpu(self, k, axis=-1, keepdims=False):
@@ -345,7 +369,9 @@ def kthvalue_record(self, k, axis=-1, keepdims=False):
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
-    values, indices = recorded_several(node, kernels.sorting.kthvalue(self._array, k, axis, keepdims), (True, False))
+    values, indices = recorded_several(
+        node, kernels.sorting.kthvalue(self._array, k, axis, keepdims), (True, False)
+    )
     node.save_outputs(values, indices)
     return values, indices
 
@@ -379,7 +405,9 @@ def mode_record(self, axis=-1, keepdims=False):
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
-    values, indices = recorded_several(node, kernels.sorting.mode(self._array, axis, keepdims), (True, False))
+    values, indices = recorded_several(
+        node, kernels.sorting.mode(self._array, axis, keepdims), (True, False)
+    )
     node.save_outputs(values, indices)
     return values, indices
 
@@ -392,8 +420,12 @@ def mode_jvp(xp, self, axis, keepdims, self_t, values, indices):
     return (xp.picked(self_t, indices, axis, keepdims), None)
 
 
-def searchsorted_cpu(self, v, side='left', sorter=None):
-    return wrap(kernels.sorting.searchsorted(self._array, v._array, side, None if sorter is None else sorter._array))
+def searchsorted_cpu(self, v, side="left", sorter=None):
+    return wrap(
+        kernels.sorting.searchsorted(
+            self._array, v._array, side, None if sorter is None else sorter._array
+        )
+    )
 
 
 def sort_cpu(self, axis=-1, *, descending=False, stable=True):
@@ -419,7 +451,9 @@ def sort_record(self, axis=-1, *, descending=False, stable=True):
     node.axis = axis
     node.descending = descending
     node.stable = stable
-    return recorded(node, kernels.sorting.sort(self._array, axis, descending=descending, stable=stable))
+    return recorded(
+        node, kernels.sorting.sort(self._array, axis, descending=descending, stable=stable)
+    )
 
 
 def sort_jvp(xp, self, axis, descending, stable, self_t, result):
@@ -449,7 +483,9 @@ def topk_record(self, k, axis=-1, largest=True, sorted=True):
     node._hooks = node._metadata = None
     node.self_shape = self.shape
     node.axis = axis
-    values, indices = recorded_several(node, kernels.sorting.topk(self._array, k, axis, largest, sorted), (True, False))
+    values, indices = recorded_several(
+        node, kernels.sorting.topk(self._array, k, axis, largest, sorted), (True, False)
+    )
     node.save_outputs(values, indices)
     return values, indices
 

@@ -323,7 +323,9 @@ class Xlog1PyBackward0(Node):
         other = xp.load(node, node.other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
         return (
-            grad * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other)) if to_self is not None else None,
+            grad * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
+            if to_self is not None
+            else None,
             grad * (self / (other + 1)) if to_other is not None else None,
         )
 
@@ -349,7 +351,9 @@ class XlogyBackward0(Node):
         other = xp.load(node, node.other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
         return (
-            grad * xp.log(xp.where((self == 0) & (other <= 0), 1, other)) if to_self is not None else None,
+            grad * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
+            if to_self is not None
+            else None,
             grad * (self / other) if to_other is not None else None,
         )
 
@@ -871,7 +875,11 @@ def softplus_jvp(xp, self, beta, threshold, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.where(self * beta > threshold, xp.conj(self_t), xp.conj(self_t) * xp.sigmoid(self * beta)))
+    return xp.conj(
+        xp.where(
+            self * beta > threshold, xp.conj(self_t), xp.conj(self_t) * xp.sigmoid(self * beta)
+        )
+    )
 
 
 def xlog1py_cpu(self, other):
@@ -901,7 +909,9 @@ def xlog1py_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * log1p(where((self_p == 0) & (other_p <= -1), 0, other_p)) + other_t * (self_p / (other_p + 1))
     """
-    return self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other)) + other_t * (self / (other + 1))
+    return self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other)) + other_t * (
+        self / (other + 1)
+    )
 
 
 def xlogy_cpu(self, other):
@@ -931,7 +941,9 @@ def xlogy_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * log(where((self_p == 0) & (other_p <= 0), 1, other_p)) + other_t * (self_p / other_p)
     """
-    return self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other)) + other_t * (self / other)
+    return self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other)) + other_t * (
+        self / other
+    )
 
 
 def xlogy__cpu(self, other):

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from pullback.tensor.tensor import Tensor
 
-from . import functions_indexing, functions_nn_activation, functions_pointwise, functions_products, functions_reduction, functions_shape, functions_sorting, functions_special
+from . import (
+    functions_indexing,
+    functions_nn_activation,
+    functions_pointwise,
+    functions_products,
+    functions_reduction,
+    functions_shape,
+    functions_sorting,
+    functions_special,
+)
 
 Tensor.abs_ = functions_pointwise.abs_
 Tensor.acos_ = functions_pointwise.acos_

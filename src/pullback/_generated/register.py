@@ -365,10 +365,18 @@ register(
 register_composite(operators.choose, functions_indexing.choose, composites.indexing.choose)
 register_composite(operators.compress, functions_indexing.compress, composites.indexing.compress)
 register_composite(operators.extract, functions_indexing.extract, composites.indexing.extract)
-register_composite(operators.fill_diagonal, functions_indexing.fill_diagonal, composites.indexing.fill_diagonal)
-register_composite(operators.fill_diagonal_, functions_indexing.fill_diagonal_, composites.indexing.fill_diagonal_)
-register_composite(operators.index_select, functions_indexing.index_select, composites.indexing.index_select)
-register_composite(operators.masked_select, functions_indexing.masked_select, composites.indexing.masked_select)
+register_composite(
+    operators.fill_diagonal, functions_indexing.fill_diagonal, composites.indexing.fill_diagonal
+)
+register_composite(
+    operators.fill_diagonal_, functions_indexing.fill_diagonal_, composites.indexing.fill_diagonal_
+)
+register_composite(
+    operators.index_select, functions_indexing.index_select, composites.indexing.index_select
+)
+register_composite(
+    operators.masked_select, functions_indexing.masked_select, composites.indexing.masked_select
+)
 register_composite(operators.put, functions_indexing.put, composites.indexing.put)
 register_composite(operators.put_, functions_indexing.put_, composites.indexing.put_)
 register_composite(operators.take, functions_indexing.take, composites.indexing.take)
@@ -575,14 +583,28 @@ register(
     function=functions_linalg.linalg_vector_norm,
 )
 register_composite(operators.linalg_cond, functions_linalg.linalg_cond, composites.linalg.cond)
-register_composite(operators.linalg_diagonal, functions_linalg.linalg_diagonal, composites.linalg.diagonal)
-register_composite(operators.linalg_matrix_norm, functions_linalg.linalg_matrix_norm, composites.linalg.matrix_norm)
-register_composite(operators.linalg_matrix_power, functions_linalg.linalg_matrix_power, composites.linalg.matrix_power)
-register_composite(operators.linalg_multi_dot, functions_linalg.linalg_multi_dot, composites.linalg.multi_dot)
+register_composite(
+    operators.linalg_diagonal, functions_linalg.linalg_diagonal, composites.linalg.diagonal
+)
+register_composite(
+    operators.linalg_matrix_norm, functions_linalg.linalg_matrix_norm, composites.linalg.matrix_norm
+)
+register_composite(
+    operators.linalg_matrix_power,
+    functions_linalg.linalg_matrix_power,
+    composites.linalg.matrix_power,
+)
+register_composite(
+    operators.linalg_multi_dot, functions_linalg.linalg_multi_dot, composites.linalg.multi_dot
+)
 register_composite(operators.linalg_norm, functions_linalg.linalg_norm, composites.linalg.norm)
 register_composite(operators.linalg_outer, functions_linalg.linalg_outer, composites.linalg.outer)
-register_composite(operators.linalg_tensorinv, functions_linalg.linalg_tensorinv, composites.linalg.tensorinv)
-register_composite(operators.linalg_tensorsolve, functions_linalg.linalg_tensorsolve, composites.linalg.tensorsolve)
+register_composite(
+    operators.linalg_tensorinv, functions_linalg.linalg_tensorinv, composites.linalg.tensorinv
+)
+register_composite(
+    operators.linalg_tensorsolve, functions_linalg.linalg_tensorsolve, composites.linalg.tensorsolve
+)
 register_composite(operators.linalg_trace, functions_linalg.linalg_trace, composites.linalg.trace)
 register(
     operators._dropout,
@@ -654,8 +676,14 @@ register(
 register_composite(operators.bilinear, functions_nn.bilinear, composites.nn.bilinear)
 register_composite(operators.dropout, functions_nn.dropout, composites.nn.dropout)
 register_composite(operators.pixel_shuffle, functions_nn.pixel_shuffle, composites.nn.pixel_shuffle)
-register_composite(operators.pixel_unshuffle, functions_nn.pixel_unshuffle, composites.nn.pixel_unshuffle)
-register_composite(operators.scaled_dot_product_attention, functions_nn.scaled_dot_product_attention, composites.nn.scaled_dot_product_attention)
+register_composite(
+    operators.pixel_unshuffle, functions_nn.pixel_unshuffle, composites.nn.pixel_unshuffle
+)
+register_composite(
+    operators.scaled_dot_product_attention,
+    functions_nn.scaled_dot_product_attention,
+    composites.nn.scaled_dot_product_attention,
+)
 register(
     operators._elu_curve,
     cpu=kernels_nn_activation._elu_curve_cpu,
@@ -1042,7 +1070,9 @@ register(
 register_composite(operators.glu, functions_nn_activation.glu, composites.nn_activation.glu)
 register_composite(operators.prelu, functions_nn_activation.prelu, composites.nn_activation.prelu)
 register_composite(operators.rrelu, functions_nn_activation.rrelu, composites.nn_activation.rrelu)
-register_composite(operators.softmin, functions_nn_activation.softmin, composites.nn_activation.softmin)
+register_composite(
+    operators.softmin, functions_nn_activation.softmin, composites.nn_activation.softmin
+)
 register(
     operators._col2im,
     cpu=kernels_nn_conv._col2im_cpu,
@@ -1097,9 +1127,21 @@ register_composite(operators.col2im, functions_nn_conv.fold, composites.nn_conv.
 register_composite(operators.conv1d, functions_nn_conv.conv1d, composites.nn_conv.conv1d)
 register_composite(operators.conv2d, functions_nn_conv.conv2d, composites.nn_conv.conv2d)
 register_composite(operators.conv3d, functions_nn_conv.conv3d, composites.nn_conv.conv3d)
-register_composite(operators.conv_transpose1d, functions_nn_conv.conv_transpose1d, composites.nn_conv.conv_transpose1d)
-register_composite(operators.conv_transpose2d, functions_nn_conv.conv_transpose2d, composites.nn_conv.conv_transpose2d)
-register_composite(operators.conv_transpose3d, functions_nn_conv.conv_transpose3d, composites.nn_conv.conv_transpose3d)
+register_composite(
+    operators.conv_transpose1d,
+    functions_nn_conv.conv_transpose1d,
+    composites.nn_conv.conv_transpose1d,
+)
+register_composite(
+    operators.conv_transpose2d,
+    functions_nn_conv.conv_transpose2d,
+    composites.nn_conv.conv_transpose2d,
+)
+register_composite(
+    operators.conv_transpose3d,
+    functions_nn_conv.conv_transpose3d,
+    composites.nn_conv.conv_transpose3d,
+)
 register_composite(operators.im2col, functions_nn_conv.unfold, composites.nn_conv.unfold)
 register(
     operators._euclidean,
@@ -1122,9 +1164,19 @@ register(
     function=functions_nn_distance._length,
 )
 register_composite(operators.cdist, functions_nn_distance.cdist, composites.nn_distance.cdist)
-register_composite(operators.cosine_similarity, functions_nn_distance.cosine_similarity, composites.nn_distance.cosine_similarity)
-register_composite(operators.normalize, functions_nn_distance.normalize, composites.nn_distance.normalize)
-register_composite(operators.pairwise_distance, functions_nn_distance.pairwise_distance, composites.nn_distance.pairwise_distance)
+register_composite(
+    operators.cosine_similarity,
+    functions_nn_distance.cosine_similarity,
+    composites.nn_distance.cosine_similarity,
+)
+register_composite(
+    operators.normalize, functions_nn_distance.normalize, composites.nn_distance.normalize
+)
+register_composite(
+    operators.pairwise_distance,
+    functions_nn_distance.pairwise_distance,
+    composites.nn_distance.pairwise_distance,
+)
 register_composite(operators.pdist, functions_nn_distance.pdist, composites.nn_distance.pdist)
 register(
     operators._bce,
@@ -1206,18 +1258,56 @@ register(
     array_function=kernels.nn_loss.smooth_l1_loss,
     function=functions_nn_loss.smooth_l1_loss,
 )
-register_composite(operators.binary_cross_entropy, functions_nn_loss.binary_cross_entropy, composites.nn_loss.binary_cross_entropy)
-register_composite(operators.binary_cross_entropy_with_logits, functions_nn_loss.binary_cross_entropy_with_logits, composites.nn_loss.binary_cross_entropy_with_logits)
-register_composite(operators.cosine_embedding_loss, functions_nn_loss.cosine_embedding_loss, composites.nn_loss.cosine_embedding_loss)
-register_composite(operators.cross_entropy, functions_nn_loss.cross_entropy, composites.nn_loss.cross_entropy)
-register_composite(operators.gaussian_nll_loss, functions_nn_loss.gaussian_nll_loss, composites.nn_loss.gaussian_nll_loss)
-register_composite(operators.hinge_embedding_loss, functions_nn_loss.hinge_embedding_loss, composites.nn_loss.hinge_embedding_loss)
+register_composite(
+    operators.binary_cross_entropy,
+    functions_nn_loss.binary_cross_entropy,
+    composites.nn_loss.binary_cross_entropy,
+)
+register_composite(
+    operators.binary_cross_entropy_with_logits,
+    functions_nn_loss.binary_cross_entropy_with_logits,
+    composites.nn_loss.binary_cross_entropy_with_logits,
+)
+register_composite(
+    operators.cosine_embedding_loss,
+    functions_nn_loss.cosine_embedding_loss,
+    composites.nn_loss.cosine_embedding_loss,
+)
+register_composite(
+    operators.cross_entropy, functions_nn_loss.cross_entropy, composites.nn_loss.cross_entropy
+)
+register_composite(
+    operators.gaussian_nll_loss,
+    functions_nn_loss.gaussian_nll_loss,
+    composites.nn_loss.gaussian_nll_loss,
+)
+register_composite(
+    operators.hinge_embedding_loss,
+    functions_nn_loss.hinge_embedding_loss,
+    composites.nn_loss.hinge_embedding_loss,
+)
 register_composite(operators.kl_div, functions_nn_loss.kl_div, composites.nn_loss.kl_div)
-register_composite(operators.margin_ranking_loss, functions_nn_loss.margin_ranking_loss, composites.nn_loss.margin_ranking_loss)
+register_composite(
+    operators.margin_ranking_loss,
+    functions_nn_loss.margin_ranking_loss,
+    composites.nn_loss.margin_ranking_loss,
+)
 register_composite(operators.nll_loss, functions_nn_loss.nll_loss, composites.nn_loss.nll_loss)
-register_composite(operators.poisson_nll_loss, functions_nn_loss.poisson_nll_loss, composites.nn_loss.poisson_nll_loss)
-register_composite(operators.soft_margin_loss, functions_nn_loss.soft_margin_loss, composites.nn_loss.soft_margin_loss)
-register_composite(operators.triplet_margin_loss, functions_nn_loss.triplet_margin_loss, composites.nn_loss.triplet_margin_loss)
+register_composite(
+    operators.poisson_nll_loss,
+    functions_nn_loss.poisson_nll_loss,
+    composites.nn_loss.poisson_nll_loss,
+)
+register_composite(
+    operators.soft_margin_loss,
+    functions_nn_loss.soft_margin_loss,
+    composites.nn_loss.soft_margin_loss,
+)
+register_composite(
+    operators.triplet_margin_loss,
+    functions_nn_loss.triplet_margin_loss,
+    composites.nn_loss.triplet_margin_loss,
+)
 register(
     operators._norm,
     cpu=kernels_nn_norm._norm_cpu,
@@ -1240,10 +1330,18 @@ register(
     array_function=kernels.nn_norm.rms_norm,
     function=functions_nn_norm._rms_norm,
 )
-register_composite(operators.batch_norm, functions_nn_norm.batch_norm, composites.nn_norm.batch_norm)
-register_composite(operators.group_norm, functions_nn_norm.group_norm, composites.nn_norm.group_norm)
-register_composite(operators.instance_norm, functions_nn_norm.instance_norm, composites.nn_norm.instance_norm)
-register_composite(operators.layer_norm, functions_nn_norm.layer_norm, composites.nn_norm.layer_norm)
+register_composite(
+    operators.batch_norm, functions_nn_norm.batch_norm, composites.nn_norm.batch_norm
+)
+register_composite(
+    operators.group_norm, functions_nn_norm.group_norm, composites.nn_norm.group_norm
+)
+register_composite(
+    operators.instance_norm, functions_nn_norm.instance_norm, composites.nn_norm.instance_norm
+)
+register_composite(
+    operators.layer_norm, functions_nn_norm.layer_norm, composites.nn_norm.layer_norm
+)
 register_composite(operators.rms_norm, functions_nn_norm.rms_norm, composites.nn_norm.rms_norm)
 register(
     operators._adaptive_avg,
@@ -1347,19 +1445,61 @@ register(
     array_function=kernels.nn_resize.resize_backward,
     function=functions_nn_pool._resize_backward,
 )
-register_composite(operators.adaptive_avg_pool1d, functions_nn_pool.adaptive_avg_pool1d, composites.nn_pool.adaptive_avg_pool1d)
-register_composite(operators.adaptive_avg_pool2d, functions_nn_pool.adaptive_avg_pool2d, composites.nn_pool.adaptive_avg_pool2d)
-register_composite(operators.adaptive_max_pool1d, functions_nn_pool.adaptive_max_pool1d, composites.nn_pool.adaptive_max_pool1d)
-register_composite(operators.adaptive_max_pool1d_with_indices, functions_nn_pool.adaptive_max_pool1d_with_indices, composites.nn_pool.adaptive_max_pool1d_with_indices)
-register_composite(operators.adaptive_max_pool2d, functions_nn_pool.adaptive_max_pool2d, composites.nn_pool.adaptive_max_pool2d)
-register_composite(operators.adaptive_max_pool2d_with_indices, functions_nn_pool.adaptive_max_pool2d_with_indices, composites.nn_pool.adaptive_max_pool2d_with_indices)
-register_composite(operators.avg_pool1d, functions_nn_pool.avg_pool1d, composites.nn_pool.avg_pool1d)
-register_composite(operators.avg_pool2d, functions_nn_pool.avg_pool2d, composites.nn_pool.avg_pool2d)
-register_composite(operators.interpolate, functions_nn_pool.interpolate, composites.nn_pool.interpolate)
-register_composite(operators.max_pool1d, functions_nn_pool.max_pool1d, composites.nn_pool.max_pool1d)
-register_composite(operators.max_pool1d_with_indices, functions_nn_pool.max_pool1d_with_indices, composites.nn_pool.max_pool1d_with_indices)
-register_composite(operators.max_pool2d, functions_nn_pool.max_pool2d, composites.nn_pool.max_pool2d)
-register_composite(operators.max_pool2d_with_indices, functions_nn_pool.max_pool2d_with_indices, composites.nn_pool.max_pool2d_with_indices)
+register_composite(
+    operators.adaptive_avg_pool1d,
+    functions_nn_pool.adaptive_avg_pool1d,
+    composites.nn_pool.adaptive_avg_pool1d,
+)
+register_composite(
+    operators.adaptive_avg_pool2d,
+    functions_nn_pool.adaptive_avg_pool2d,
+    composites.nn_pool.adaptive_avg_pool2d,
+)
+register_composite(
+    operators.adaptive_max_pool1d,
+    functions_nn_pool.adaptive_max_pool1d,
+    composites.nn_pool.adaptive_max_pool1d,
+)
+register_composite(
+    operators.adaptive_max_pool1d_with_indices,
+    functions_nn_pool.adaptive_max_pool1d_with_indices,
+    composites.nn_pool.adaptive_max_pool1d_with_indices,
+)
+register_composite(
+    operators.adaptive_max_pool2d,
+    functions_nn_pool.adaptive_max_pool2d,
+    composites.nn_pool.adaptive_max_pool2d,
+)
+register_composite(
+    operators.adaptive_max_pool2d_with_indices,
+    functions_nn_pool.adaptive_max_pool2d_with_indices,
+    composites.nn_pool.adaptive_max_pool2d_with_indices,
+)
+register_composite(
+    operators.avg_pool1d, functions_nn_pool.avg_pool1d, composites.nn_pool.avg_pool1d
+)
+register_composite(
+    operators.avg_pool2d, functions_nn_pool.avg_pool2d, composites.nn_pool.avg_pool2d
+)
+register_composite(
+    operators.interpolate, functions_nn_pool.interpolate, composites.nn_pool.interpolate
+)
+register_composite(
+    operators.max_pool1d, functions_nn_pool.max_pool1d, composites.nn_pool.max_pool1d
+)
+register_composite(
+    operators.max_pool1d_with_indices,
+    functions_nn_pool.max_pool1d_with_indices,
+    composites.nn_pool.max_pool1d_with_indices,
+)
+register_composite(
+    operators.max_pool2d, functions_nn_pool.max_pool2d, composites.nn_pool.max_pool2d
+)
+register_composite(
+    operators.max_pool2d_with_indices,
+    functions_nn_pool.max_pool2d_with_indices,
+    composites.nn_pool.max_pool2d_with_indices,
+)
 register(
     operators._sgn,
     cpu=kernels_pointwise._sgn_cpu,
@@ -2710,81 +2850,267 @@ register(
     function=functions_pointwise.where,
 )
 register_composite(operators.divmod, functions_pointwise.divmod, composites.pointwise.divmod)
-register_composite(operators.float_power, functions_pointwise.float_power, composites.pointwise.float_power)
-register_composite(operators._foreach_abs, functions_pointwise._foreach_abs, kernels_pointwise._foreach_abs_composite)
-register_composite(operators._foreach_add, functions_pointwise._foreach_add, kernels_pointwise._foreach_add_composite)
-register_composite(operators._foreach_cos, functions_pointwise._foreach_cos, kernels_pointwise._foreach_cos_composite)
-register_composite(operators._foreach_div, functions_pointwise._foreach_div, kernels_pointwise._foreach_div_composite)
-register_composite(operators._foreach_exp, functions_pointwise._foreach_exp, kernels_pointwise._foreach_exp_composite)
-register_composite(operators._foreach_log, functions_pointwise._foreach_log, kernels_pointwise._foreach_log_composite)
-register_composite(operators._foreach_mul, functions_pointwise._foreach_mul, kernels_pointwise._foreach_mul_composite)
-register_composite(operators._foreach_neg, functions_pointwise._foreach_neg, kernels_pointwise._foreach_neg_composite)
-register_composite(operators._foreach_reciprocal, functions_pointwise._foreach_reciprocal, kernels_pointwise._foreach_reciprocal_composite)
-register_composite(operators._foreach_sign, functions_pointwise._foreach_sign, kernels_pointwise._foreach_sign_composite)
-register_composite(operators._foreach_sin, functions_pointwise._foreach_sin, kernels_pointwise._foreach_sin_composite)
-register_composite(operators._foreach_sqrt, functions_pointwise._foreach_sqrt, kernels_pointwise._foreach_sqrt_composite)
-register_composite(operators._foreach_square, functions_pointwise._foreach_square, kernels_pointwise._foreach_square_composite)
-register_composite(operators._foreach_sub, functions_pointwise._foreach_sub, kernels_pointwise._foreach_sub_composite)
-register_composite(operators._foreach_tanh, functions_pointwise._foreach_tanh, kernels_pointwise._foreach_tanh_composite)
+register_composite(
+    operators.float_power, functions_pointwise.float_power, composites.pointwise.float_power
+)
+register_composite(
+    operators._foreach_abs,
+    functions_pointwise._foreach_abs,
+    kernels_pointwise._foreach_abs_composite,
+)
+register_composite(
+    operators._foreach_add,
+    functions_pointwise._foreach_add,
+    kernels_pointwise._foreach_add_composite,
+)
+register_composite(
+    operators._foreach_cos,
+    functions_pointwise._foreach_cos,
+    kernels_pointwise._foreach_cos_composite,
+)
+register_composite(
+    operators._foreach_div,
+    functions_pointwise._foreach_div,
+    kernels_pointwise._foreach_div_composite,
+)
+register_composite(
+    operators._foreach_exp,
+    functions_pointwise._foreach_exp,
+    kernels_pointwise._foreach_exp_composite,
+)
+register_composite(
+    operators._foreach_log,
+    functions_pointwise._foreach_log,
+    kernels_pointwise._foreach_log_composite,
+)
+register_composite(
+    operators._foreach_mul,
+    functions_pointwise._foreach_mul,
+    kernels_pointwise._foreach_mul_composite,
+)
+register_composite(
+    operators._foreach_neg,
+    functions_pointwise._foreach_neg,
+    kernels_pointwise._foreach_neg_composite,
+)
+register_composite(
+    operators._foreach_reciprocal,
+    functions_pointwise._foreach_reciprocal,
+    kernels_pointwise._foreach_reciprocal_composite,
+)
+register_composite(
+    operators._foreach_sign,
+    functions_pointwise._foreach_sign,
+    kernels_pointwise._foreach_sign_composite,
+)
+register_composite(
+    operators._foreach_sin,
+    functions_pointwise._foreach_sin,
+    kernels_pointwise._foreach_sin_composite,
+)
+register_composite(
+    operators._foreach_sqrt,
+    functions_pointwise._foreach_sqrt,
+    kernels_pointwise._foreach_sqrt_composite,
+)
+register_composite(
+    operators._foreach_square,
+    functions_pointwise._foreach_square,
+    kernels_pointwise._foreach_square_composite,
+)
+register_composite(
+    operators._foreach_sub,
+    functions_pointwise._foreach_sub,
+    kernels_pointwise._foreach_sub_composite,
+)
+register_composite(
+    operators._foreach_tanh,
+    functions_pointwise._foreach_tanh,
+    kernels_pointwise._foreach_tanh_composite,
+)
 register_composite(operators.abs_out, functions_pointwise.abs, kernels_pointwise.abs_out_composite)
-register_composite(operators.acos_out, functions_pointwise.acos, kernels_pointwise.acos_out_composite)
-register_composite(operators.acosh_out, functions_pointwise.acosh, kernels_pointwise.acosh_out_composite)
+register_composite(
+    operators.acos_out, functions_pointwise.acos, kernels_pointwise.acos_out_composite
+)
+register_composite(
+    operators.acosh_out, functions_pointwise.acosh, kernels_pointwise.acosh_out_composite
+)
 register_composite(operators.add_out, functions_pointwise.add, kernels_pointwise.add_out_composite)
-register_composite(operators.asin_out, functions_pointwise.asin, kernels_pointwise.asin_out_composite)
-register_composite(operators.asinh_out, functions_pointwise.asinh, kernels_pointwise.asinh_out_composite)
-register_composite(operators.atan2_out, functions_pointwise.atan2, kernels_pointwise.atan2_out_composite)
-register_composite(operators.atan_out, functions_pointwise.atan, kernels_pointwise.atan_out_composite)
-register_composite(operators.atanh_out, functions_pointwise.atanh, kernels_pointwise.atanh_out_composite)
-register_composite(operators.bitwise_and_out, functions_pointwise.bitwise_and, kernels_pointwise.bitwise_and_out_composite)
-register_composite(operators.bitwise_left_shift_out, functions_pointwise.bitwise_left_shift, kernels_pointwise.bitwise_left_shift_out_composite)
-register_composite(operators.bitwise_not_out, functions_pointwise.bitwise_invert, kernels_pointwise.bitwise_not_out_composite)
-register_composite(operators.bitwise_or_out, functions_pointwise.bitwise_or, kernels_pointwise.bitwise_or_out_composite)
-register_composite(operators.bitwise_right_shift_out, functions_pointwise.bitwise_right_shift, kernels_pointwise.bitwise_right_shift_out_composite)
-register_composite(operators.bitwise_xor_out, functions_pointwise.bitwise_xor, kernels_pointwise.bitwise_xor_out_composite)
-register_composite(operators.cbrt_out, functions_pointwise.cbrt, kernels_pointwise.cbrt_out_composite)
-register_composite(operators.ceil_out, functions_pointwise.ceil, kernels_pointwise.ceil_out_composite)
-register_composite(operators.clamp_out, functions_pointwise.clip, kernels_pointwise.clamp_out_composite)
-register_composite(operators.copysign_out, functions_pointwise.copysign, kernels_pointwise.copysign_out_composite)
+register_composite(
+    operators.asin_out, functions_pointwise.asin, kernels_pointwise.asin_out_composite
+)
+register_composite(
+    operators.asinh_out, functions_pointwise.asinh, kernels_pointwise.asinh_out_composite
+)
+register_composite(
+    operators.atan2_out, functions_pointwise.atan2, kernels_pointwise.atan2_out_composite
+)
+register_composite(
+    operators.atan_out, functions_pointwise.atan, kernels_pointwise.atan_out_composite
+)
+register_composite(
+    operators.atanh_out, functions_pointwise.atanh, kernels_pointwise.atanh_out_composite
+)
+register_composite(
+    operators.bitwise_and_out,
+    functions_pointwise.bitwise_and,
+    kernels_pointwise.bitwise_and_out_composite,
+)
+register_composite(
+    operators.bitwise_left_shift_out,
+    functions_pointwise.bitwise_left_shift,
+    kernels_pointwise.bitwise_left_shift_out_composite,
+)
+register_composite(
+    operators.bitwise_not_out,
+    functions_pointwise.bitwise_invert,
+    kernels_pointwise.bitwise_not_out_composite,
+)
+register_composite(
+    operators.bitwise_or_out,
+    functions_pointwise.bitwise_or,
+    kernels_pointwise.bitwise_or_out_composite,
+)
+register_composite(
+    operators.bitwise_right_shift_out,
+    functions_pointwise.bitwise_right_shift,
+    kernels_pointwise.bitwise_right_shift_out_composite,
+)
+register_composite(
+    operators.bitwise_xor_out,
+    functions_pointwise.bitwise_xor,
+    kernels_pointwise.bitwise_xor_out_composite,
+)
+register_composite(
+    operators.cbrt_out, functions_pointwise.cbrt, kernels_pointwise.cbrt_out_composite
+)
+register_composite(
+    operators.ceil_out, functions_pointwise.ceil, kernels_pointwise.ceil_out_composite
+)
+register_composite(
+    operators.clamp_out, functions_pointwise.clip, kernels_pointwise.clamp_out_composite
+)
+register_composite(
+    operators.copysign_out, functions_pointwise.copysign, kernels_pointwise.copysign_out_composite
+)
 register_composite(operators.cos_out, functions_pointwise.cos, kernels_pointwise.cos_out_composite)
-register_composite(operators.cosh_out, functions_pointwise.cosh, kernels_pointwise.cosh_out_composite)
-register_composite(operators.deg2rad_out, functions_pointwise.deg2rad, kernels_pointwise.deg2rad_out_composite)
-register_composite(operators.div_out, functions_pointwise.divide, kernels_pointwise.div_out_composite)
-register_composite(operators.exp2_out, functions_pointwise.exp2, kernels_pointwise.exp2_out_composite)
+register_composite(
+    operators.cosh_out, functions_pointwise.cosh, kernels_pointwise.cosh_out_composite
+)
+register_composite(
+    operators.deg2rad_out, functions_pointwise.deg2rad, kernels_pointwise.deg2rad_out_composite
+)
+register_composite(
+    operators.div_out, functions_pointwise.divide, kernels_pointwise.div_out_composite
+)
+register_composite(
+    operators.exp2_out, functions_pointwise.exp2, kernels_pointwise.exp2_out_composite
+)
 register_composite(operators.exp_out, functions_pointwise.exp, kernels_pointwise.exp_out_composite)
-register_composite(operators.expm1_out, functions_pointwise.expm1, kernels_pointwise.expm1_out_composite)
-register_composite(operators.floor_divide_out, functions_pointwise.floor_divide, kernels_pointwise.floor_divide_out_composite)
-register_composite(operators.floor_out, functions_pointwise.floor, kernels_pointwise.floor_out_composite)
-register_composite(operators.fmod_out, functions_pointwise.fmod, kernels_pointwise.fmod_out_composite)
+register_composite(
+    operators.expm1_out, functions_pointwise.expm1, kernels_pointwise.expm1_out_composite
+)
+register_composite(
+    operators.floor_divide_out,
+    functions_pointwise.floor_divide,
+    kernels_pointwise.floor_divide_out_composite,
+)
+register_composite(
+    operators.floor_out, functions_pointwise.floor, kernels_pointwise.floor_out_composite
+)
+register_composite(
+    operators.fmod_out, functions_pointwise.fmod, kernels_pointwise.fmod_out_composite
+)
 register_composite(operators.gcd_out, functions_pointwise.gcd, kernels_pointwise.gcd_out_composite)
-register_composite(operators.heaviside_out, functions_pointwise.heaviside, kernels_pointwise.heaviside_out_composite)
-register_composite(operators.hypot_out, functions_pointwise.hypot, kernels_pointwise.hypot_out_composite)
+register_composite(
+    operators.heaviside_out,
+    functions_pointwise.heaviside,
+    kernels_pointwise.heaviside_out_composite,
+)
+register_composite(
+    operators.hypot_out, functions_pointwise.hypot, kernels_pointwise.hypot_out_composite
+)
 register_composite(operators.lcm_out, functions_pointwise.lcm, kernels_pointwise.lcm_out_composite)
-register_composite(operators.ldexp_out, functions_pointwise.ldexp, kernels_pointwise.ldexp_out_composite)
-register_composite(operators.lerp_out, functions_pointwise.lerp, kernels_pointwise.lerp_out_composite)
-register_composite(operators.log10_out, functions_pointwise.log10, kernels_pointwise.log10_out_composite)
-register_composite(operators.log1p_out, functions_pointwise.log1p, kernels_pointwise.log1p_out_composite)
-register_composite(operators.log2_out, functions_pointwise.log2, kernels_pointwise.log2_out_composite)
+register_composite(
+    operators.ldexp_out, functions_pointwise.ldexp, kernels_pointwise.ldexp_out_composite
+)
+register_composite(
+    operators.lerp_out, functions_pointwise.lerp, kernels_pointwise.lerp_out_composite
+)
+register_composite(
+    operators.log10_out, functions_pointwise.log10, kernels_pointwise.log10_out_composite
+)
+register_composite(
+    operators.log1p_out, functions_pointwise.log1p, kernels_pointwise.log1p_out_composite
+)
+register_composite(
+    operators.log2_out, functions_pointwise.log2, kernels_pointwise.log2_out_composite
+)
 register_composite(operators.log_out, functions_pointwise.log, kernels_pointwise.log_out_composite)
-register_composite(operators.mul_out, functions_pointwise.multiply, kernels_pointwise.mul_out_composite)
-register_composite(operators.nan_to_num_out, functions_pointwise.nan_to_num, kernels_pointwise.nan_to_num_out_composite)
-register_composite(operators.neg_out, functions_pointwise.negative, kernels_pointwise.neg_out_composite)
-register_composite(operators.nextafter_out, functions_pointwise.nextafter, kernels_pointwise.nextafter_out_composite)
-register_composite(operators.pow_out, functions_pointwise.power, kernels_pointwise.pow_out_composite)
-register_composite(operators.rad2deg_out, functions_pointwise.rad2deg, kernels_pointwise.rad2deg_out_composite)
-register_composite(operators.reciprocal_out, functions_pointwise.reciprocal, kernels_pointwise.reciprocal_out_composite)
-register_composite(operators.remainder_out, functions_pointwise.remainder, kernels_pointwise.remainder_out_composite)
-register_composite(operators.rint_out, functions_pointwise.rint, kernels_pointwise.rint_out_composite)
-register_composite(operators.round_out, functions_pointwise.round, kernels_pointwise.round_out_composite)
-register_composite(operators.sign_out, functions_pointwise.sign, kernels_pointwise.sign_out_composite)
+register_composite(
+    operators.mul_out, functions_pointwise.multiply, kernels_pointwise.mul_out_composite
+)
+register_composite(
+    operators.nan_to_num_out,
+    functions_pointwise.nan_to_num,
+    kernels_pointwise.nan_to_num_out_composite,
+)
+register_composite(
+    operators.neg_out, functions_pointwise.negative, kernels_pointwise.neg_out_composite
+)
+register_composite(
+    operators.nextafter_out,
+    functions_pointwise.nextafter,
+    kernels_pointwise.nextafter_out_composite,
+)
+register_composite(
+    operators.pow_out, functions_pointwise.power, kernels_pointwise.pow_out_composite
+)
+register_composite(
+    operators.rad2deg_out, functions_pointwise.rad2deg, kernels_pointwise.rad2deg_out_composite
+)
+register_composite(
+    operators.reciprocal_out,
+    functions_pointwise.reciprocal,
+    kernels_pointwise.reciprocal_out_composite,
+)
+register_composite(
+    operators.remainder_out,
+    functions_pointwise.remainder,
+    kernels_pointwise.remainder_out_composite,
+)
+register_composite(
+    operators.rint_out, functions_pointwise.rint, kernels_pointwise.rint_out_composite
+)
+register_composite(
+    operators.round_out, functions_pointwise.round, kernels_pointwise.round_out_composite
+)
+register_composite(
+    operators.sign_out, functions_pointwise.sign, kernels_pointwise.sign_out_composite
+)
 register_composite(operators.sin_out, functions_pointwise.sin, kernels_pointwise.sin_out_composite)
-register_composite(operators.sinc_out, functions_pointwise.sinc, kernels_pointwise.sinc_out_composite)
-register_composite(operators.sinh_out, functions_pointwise.sinh, kernels_pointwise.sinh_out_composite)
-register_composite(operators.sqrt_out, functions_pointwise.sqrt, kernels_pointwise.sqrt_out_composite)
-register_composite(operators.square_out, functions_pointwise.square, kernels_pointwise.square_out_composite)
-register_composite(operators.sub_out, functions_pointwise.subtract, kernels_pointwise.sub_out_composite)
+register_composite(
+    operators.sinc_out, functions_pointwise.sinc, kernels_pointwise.sinc_out_composite
+)
+register_composite(
+    operators.sinh_out, functions_pointwise.sinh, kernels_pointwise.sinh_out_composite
+)
+register_composite(
+    operators.sqrt_out, functions_pointwise.sqrt, kernels_pointwise.sqrt_out_composite
+)
+register_composite(
+    operators.square_out, functions_pointwise.square, kernels_pointwise.square_out_composite
+)
+register_composite(
+    operators.sub_out, functions_pointwise.subtract, kernels_pointwise.sub_out_composite
+)
 register_composite(operators.tan_out, functions_pointwise.tan, kernels_pointwise.tan_out_composite)
-register_composite(operators.tanh_out, functions_pointwise.tanh, kernels_pointwise.tanh_out_composite)
-register_composite(operators.trunc_out, functions_pointwise.trunc, kernels_pointwise.trunc_out_composite)
+register_composite(
+    operators.tanh_out, functions_pointwise.tanh, kernels_pointwise.tanh_out_composite
+)
+register_composite(
+    operators.trunc_out, functions_pointwise.trunc, kernels_pointwise.trunc_out_composite
+)
 register(
     operators._einsum,
     cpu=kernels_products._einsum_cpu,
@@ -3114,20 +3440,38 @@ register(
 register_composite(operators.average, functions_reduction.average, composites.reduction.average)
 register_composite(operators.corrcoef, functions_reduction.corrcoef, composites.reduction.corrcoef)
 register_composite(operators.cov, functions_reduction.cov, composites.reduction.cov)
-register_composite(operators.cumulative_prod, functions_reduction.cumulative_prod, composites.reduction.cumulative_prod)
-register_composite(operators.cumulative_sum, functions_reduction.cumulative_sum, composites.reduction.cumulative_sum)
-register_composite(operators.cumulative_trapezoid, functions_reduction.cumulative_trapezoid, composites.reduction.cumulative_trapezoid)
+register_composite(
+    operators.cumulative_prod,
+    functions_reduction.cumulative_prod,
+    composites.reduction.cumulative_prod,
+)
+register_composite(
+    operators.cumulative_sum,
+    functions_reduction.cumulative_sum,
+    composites.reduction.cumulative_sum,
+)
+register_composite(
+    operators.cumulative_trapezoid,
+    functions_reduction.cumulative_trapezoid,
+    composites.reduction.cumulative_trapezoid,
+)
 register_composite(operators.diff, functions_reduction.diff, composites.reduction.diff)
 register_composite(operators.gradient, functions_reduction._gradient, composites.reduction.gradient)
-register_composite(operators.nancumprod, functions_reduction.nancumprod, composites.reduction.nancumprod)
-register_composite(operators.nancumsum, functions_reduction.nancumsum, composites.reduction.nancumsum)
+register_composite(
+    operators.nancumprod, functions_reduction.nancumprod, composites.reduction.nancumprod
+)
+register_composite(
+    operators.nancumsum, functions_reduction.nancumsum, composites.reduction.nancumsum
+)
 register_composite(operators.nanmean, functions_reduction.nanmean, composites.reduction.nanmean)
 register_composite(operators.nanprod, functions_reduction.nanprod, composites.reduction.nanprod)
 register_composite(operators.nanstd, functions_reduction.nanstd, composites.reduction.nanstd)
 register_composite(operators.nansum, functions_reduction.nansum, composites.reduction.nansum)
 register_composite(operators.nanvar, functions_reduction.nanvar, composites.reduction.nanvar)
 register_composite(operators.ptp, functions_reduction.ptp, composites.reduction.ptp)
-register_composite(operators.trapezoid, functions_reduction.trapezoid, composites.reduction.trapezoid)
+register_composite(
+    operators.trapezoid, functions_reduction.trapezoid, composites.reduction.trapezoid
+)
 register(
     operators.as_strided,
     cpu=kernels_shape.as_strided_cpu,
@@ -3370,9 +3714,15 @@ register(
 )
 register_composite(operators.append, functions_shape.append, composites.shape.append)
 register_composite(operators.array_split, functions_shape.array_split, composites.shape.array_split)
-register_composite(operators.ascontiguousarray, functions_shape.ascontiguousarray, composites.shape.ascontiguousarray)
+register_composite(
+    operators.ascontiguousarray,
+    functions_shape.ascontiguousarray,
+    composites.shape.ascontiguousarray,
+)
 register_composite(operators.chunk, functions_shape.chunk, composites.shape.chunk)
-register_composite(operators.column_stack, functions_shape.column_stack, composites.shape.column_stack)
+register_composite(
+    operators.column_stack, functions_shape.column_stack, composites.shape.column_stack
+)
 register_composite(operators.diag, functions_shape.diag, composites.shape.diag)
 register_composite(operators.diagflat, functions_shape.diagflat, composites.shape.diagflat)
 register_composite(operators.dsplit, functions_shape.dsplit, composites.shape.dsplit)
@@ -3547,11 +3897,17 @@ register(
 register_composite(operators.interp, functions_sorting.interp, composites.sorting.interp)
 register_composite(operators.median, functions_sorting.median, composites.sorting.median)
 register_composite(operators.nanmedian, functions_sorting.nanmedian, composites.sorting.nanmedian)
-register_composite(operators.nanpercentile, functions_sorting.nanpercentile, composites.sorting.nanpercentile)
-register_composite(operators.nanquantile, functions_sorting.nanquantile, composites.sorting.nanquantile)
+register_composite(
+    operators.nanpercentile, functions_sorting.nanpercentile, composites.sorting.nanpercentile
+)
+register_composite(
+    operators.nanquantile, functions_sorting.nanquantile, composites.sorting.nanquantile
+)
 register_composite(operators.nonzero, functions_sorting.nonzero, composites.sorting.nonzero)
 register_composite(operators.partition, functions_sorting.partition, composites.sorting.partition)
-register_composite(operators.percentile, functions_sorting.percentile, composites.sorting.percentile)
+register_composite(
+    operators.percentile, functions_sorting.percentile, composites.sorting.percentile
+)
 register_composite(operators.quantile, functions_sorting.quantile, composites.sorting.quantile)
 register(
     operators.digamma,

@@ -14,6 +14,7 @@ from pullback.codegen.emit.files import (
     generate,
     write_files,
 )
+from pullback.codegen.emit.format import can_format, format_files
 from pullback.codegen.load_derivatives import load_tables
 from pullback.codegen.load_ops import load_ops
 from pullback.codegen.report import make_report
@@ -58,6 +59,9 @@ def _generate(options: argparse.Namespace) -> int:
     else:
         tables = sorted((_PACKAGE / "ops").glob("*.yaml"))
         files = generate(tables, functions=functions)
+    if options.check and not can_format():
+        raise CodegenError("the check needs ruff, which formats the source: pip install ruff")
+    files = format_files(files)
     drifted = changed_files(files, output)
     if options.check:
         for name in drifted:

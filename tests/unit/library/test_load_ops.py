@@ -15,6 +15,7 @@ from pullback.autograd import forward_ad
 from pullback.codegen import cli
 from pullback.dispatch.stock import forget_operators
 from pullback.errors import AutogradError, CodegenError
+from pullback.testing.compare import check_gradient
 
 QUAD = """
 - func: quad(Tensor self, float factor=1.0) -> Tensor
@@ -54,6 +55,24 @@ def test_a_loaded_operator_differentiates_in_every_way(load):
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(pb.tensor([1.0, 2.0]), pb.tensor([1.0, 0.0]))
         assert forward_ad.unpack_dual(mine.quad(dual)).tangent.tolist() == [4.0, 0.0]
+
+
+def test_a_loaded_operator_passes_the_numerical_checks(load):
+    mine = load()
+
+    def values(inputs):
+        return [mine.quad(pb.tensor(inputs[0])).numpy()]
+
+    def gradients(inputs, weights):
+        x = pb.tensor(inputs[0], requires_grad=True)
+        grads = pb.autograd.grad(mine.quad(x), x, pb.tensor(weights[0]))
+        return [grad.numpy() for grad in grads]
+
+    inputs = [np.array([[0.5, -1.0], [2.0, 0.1]])]
+    check_gradient(values, gradients, inputs, atol=1e-7, rtol=1e-6)
+    with pytest.raises(AssertionError, match="numerical"):
+        wrong = lambda x, v: [2 * g for g in gradients(x, v)]  # noqa: E731
+        check_gradient(values, wrong, inputs, atol=1e-7, rtol=1e-6)
 
 
 def test_a_loaded_operator_is_in_the_registry(load):
