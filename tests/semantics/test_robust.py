@@ -1,0 +1,105 @@
+"""What must hold under load: depth, memory, threads, and errors in the middle of things."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.dispatch.modes import DEFAULT_STATE, get_state
+
+DEPTH = 200_000
+
+
+def test_a_deep_chain_runs_and_is_freed_without_recursion():
+    x = pb.tensor(1.0, requires_grad=True)
+    y = x
+    for _ in range(DEPTH):
+        y = y + x
+    y.backward()
+    assert x.grad.item() == DEPTH + 1
+    node = weakref.ref(y.grad_fn)
+    del y
+    assert node() is None
+
+
+@pytest.fixture
+def _no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_graphs_are_freed_by_reference_counting_alone(create_graph):
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    y = pb.exp(x) * pb.sin(x)
+    a = y[:1]
+    a.mul_(2.0)
+    total = pb.tanh(x * 3.0).sum() + a.sum()
+    (grad,) = pb.autograd.grad(total, x, create_graph=create_graph, allow_unused=True)
+    nodes = [weakref.ref(t.grad_fn) for t in (a, total)]
+    tensors = [weakref.ref(t) for t in (y, a, total, grad)]
+    del y, a, total, grad
+    assert [ref() for ref in nodes + tensors] == [None] * 6
+
+
+def test_threads_share_parameters_and_get_exact_gradients():
+    w = pb.tensor(np.linspace(0.1, 1.0, 8), requires_grad=True)
+    expected = np.cos(w.detach().numpy()) * 3.0
+    wrong = []
+
+    def work():
+        for _ in range(200):
+            (grad,) = pb.autograd.grad((pb.sin(w) * 3.0).sum(), w)
+            if not np.array_equal(grad.numpy(), expected):
+                wrong.append(grad)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert w.grad is None
+
+
+def test_hogwild_accumulation_is_exact():
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+
+    def work():
+        for _ in range(200):
+            (w * 1.0).sum().backward()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert w.grad.tolist() == [800.0, 800.0]
+
+
+def test_an_error_anywhere_leaves_modes_and_graphs_usable():
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 2.0
+    handle = y.register_hook(_fail)
+    z = (y * y).sum()
+    with pytest.raises(ValueError, match="in a hook"):
+        z.backward(retain_graph=True)
+    assert get_state() is DEFAULT_STATE
+    handle.remove()
+    z.backward()
+    assert x.grad.tolist() == [8.0, 16.0]
+    with pytest.raises(ValueError, match="broadcast"):
+        pb.multiply(x, pb.tensor([1.0, 2.0, 3.0]))
+    assert get_state() is DEFAULT_STATE
+
+
+def _fail(grad):
+    raise ValueError("in a hook")
