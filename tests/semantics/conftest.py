@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-import warnings
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 
 import pullback
@@ -54,7 +54,7 @@ class Lib:
         return self.tensor(list(values), requires_grad=True)
 
     def dtype(self, name: str) -> object:
-        return getattr(self.module, name) if self.is_torch else __import__("numpy").dtype(name)
+        return getattr(self.module, name) if self.is_torch else np.dtype(name)
 
     def cast(self, tensor, dtype: str):
         return tensor.to(self.dtype(dtype)) if self.is_torch else tensor.astype(dtype)
@@ -117,11 +117,3 @@ def no_anomaly_left() -> Iterator[None]:
     assert not pullback.autograd.is_anomaly_enabled()
     if "torch" in sys.modules:
         assert not sys.modules["torch"].is_anomaly_enabled()
-
-
-@pytest.fixture
-def quietly() -> Iterator[None]:
-    """Ignores warnings, where a rule is about something else."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

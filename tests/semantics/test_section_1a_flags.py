@@ -66,21 +66,28 @@ def test_rule_1_6(lib):
 
 def test_rule_1_7(lib):
     x = lib.leaf(1.0, 2.0)
-    for y in (x > 1, x == x, lib.cast(x, "int64"), lib.cast(x, "int32")):
+    for y in (x > 1, x == x, lib.argmax(x), lib.cast(x, "int64"), lib.cast(x, "int32")):
         assert (y.requires_grad, y.is_leaf, y.grad_fn) == (False, True, None)
 
 
-def test_rule_1_8(lib):
+@pytest.mark.parametrize("name", ["round", "floor", "ceil", "trunc", "sign"])
+def test_rule_1_8(lib, name):
     x = lib.leaf(1.5, -2.5)
-    y = lib.sign(x)
+    y = getattr(lib, name)(x)
     assert y.grad_fn is not None
     y.sum().backward()
     assert x.grad.tolist() == [0.0, 0.0]
 
 
-def test_rule_1_9(pb):
-    x = pb.leaf(1.0, 2.0)
-    assert pb.asarray(x) is x
+def test_rule_1_9(lib):
+    x = lib.leaf(1.0, 2.0)
+    for make in (lib.ones_like, lib.zeros_like, lib.empty_like):
+        assert not make(x).requires_grad
+    with pytest.warns(UserWarning, match="clone"):
+        copied = lib.tensor(x)
+    assert (copied.requires_grad, copied.tolist()) == (False, [1.0, 2.0])
+    as_it_is = lib.module.as_tensor if lib.is_torch else lib.asarray
+    assert as_it_is(x) is x
 
 
 def test_rule_1_10(lib):

@@ -234,7 +234,7 @@ def test_rule_3_11(lib):
     assert node._saved_other is a
 
 
-@pytest.mark.parametrize("name", ["exp", "sqrt", "tanh", "reciprocal"])
+@pytest.mark.parametrize("name", ["exp", "sqrt", "tanh", "reciprocal", "sigmoid"])
 def test_rule_3_12_result(lib, words, name):
     y = getattr(lib, name)(lib.leaf(1.0, 2.0))
     y.add_(1)
@@ -255,6 +255,22 @@ def test_rule_3_12_input(lib, words, name):
         y.sum().backward()
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.softmax(0),
+        lambda x: x.log_softmax(0),
+        lambda x: x.logsumexp(0),
+        lambda x: x.cumprod(0),
+    ],
+)
+def test_rule_3_12_reductions(lib, words, function):
+    y = function(lib.leaf(1.0, 2.0))
+    y.add_(1)
+    with lib.raises(words.version):
+        y.sum().backward()
+
+
 def test_rule_3_12_power(lib, words):
     x = lib.leaf(1.0, 2.0)
     y = x**2  # the result is needed for the exponent's gradient only
@@ -270,12 +286,13 @@ def test_rule_3_12_power(lib, words):
 def test_rule_3_12_neither(lib):
     x = lib.leaf(1.0, 2.0)
     results = [x.sum(), x.reshape(1, 2), x + 1, x - 1, -x, x[:1], lib.concatenate([x, x])]
+    results += [x.mean(), x.cumsum(0)]
     for y in results:
         y.add_(1) if y.is_leaf or not y._is_view() else None
     with lib.no_grad():
         x.add_(1)
     sum(y.sum() for y in results).backward()
-    assert x.grad.tolist() == [6.0, 5.0]
+    assert x.grad.tolist() == [8.5, 6.5]
 
 
 def test_rule_3_13(lib, words):

@@ -90,6 +90,16 @@ def test_rule_4_9(lib):
         a[:1],
         a[...],
         a.diagonal(),
+        a.view(4),
+        a.view(2, 2),
+        a.ravel(),
+        a.expand(3, 2, 2),
+        a.select(0, 1),
+        a.narrow(0, 0, 1),
+        a.unfold(0, 1, 1),
+        a.as_strided((2,), (1,)),
+        *a.split(1),
+        *a.chunk(2),
         lib.broadcast_to(a, (3, 2, 2)),
         lib.moveaxis(a, 0, 1),
         lib.swapaxes(a, 0, 1),
@@ -105,6 +115,27 @@ def test_rule_4_10(lib):
     for v in (lib.squeeze(a), a[...], a.reshape(2)):
         assert v is not a
         assert v._base is a
+
+
+@pytest.mark.parametrize("way", ["split", "chunk"])
+def test_rule_4_23_other_ways(pb, way):
+    """PyTorch refuses to write to one of several views that one call has made."""
+    w = pb.leaf(1.0, 2.0, 3.0, 4.0)
+    a = w * 1
+    for number, part in enumerate(getattr(a, way)(2)):
+        part.mul_(number + 2)
+    a.sum().backward()
+    assert w.grad.tolist() == [2.0, 2.0, 3.0, 3.0]
+
+
+def test_rule_4_26(lib):
+    cut = lib.module.tensor_split if lib.is_torch else lib.array_split
+    w = lib.leaf(1.0, 2.0, 3.0)
+    a = w * 1
+    first, _ = cut(a, 2)
+    first.mul_(10)
+    a.sum().backward()
+    assert w.grad.tolist() == [10.0, 10.0, 1.0]
 
 
 def test_writes_go_where_numpy_writes(pb):

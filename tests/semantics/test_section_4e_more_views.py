@@ -141,6 +141,10 @@ def test_rule_4_34(lib):
     w.grad = None
     w[[0, 0, 1]].sum().backward()
     assert w.grad.tolist() == [2.0, 1.0, 0.0]
+    for overlapping in (lambda x: x.as_strided((3, 2), (1, 1)), lambda x: x.unfold(0, 2, 1)):
+        x = lib.leaf(1.0, 2.0, 3.0, 4.0)
+        overlapping(x).sum().backward()
+        assert x.grad.tolist() == [1.0, 2.0, 2.0, 1.0]
 
 
 def test_rule_4_35(lib, words):

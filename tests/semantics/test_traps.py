@@ -247,7 +247,11 @@ def test_trap_18(lib, words):
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("maximum", [[0.5, 1.0], [0.5, 0.0]]), ("minimum", [[0.5, 0.0], [0.5, 1.0]])],
+    [
+        ("maximum", [[0.5, 1.0], [0.5, 0.0]]),
+        ("minimum", [[0.5, 0.0], [0.5, 1.0]]),
+        ("fmax", [[1.0, 1.0], [0.0, 0.0]]),
+    ],
 )
 def test_trap_19(lib, name, expected):
     a, b = lib.leaf(3.0, 3.0), lib.leaf(3.0, 1.0)
@@ -255,7 +259,24 @@ def test_trap_19(lib, name, expected):
     assert [a.grad.tolist(), b.grad.tolist()] == expected
 
 
-def test_trap_20(lib):
-    x = lib.leaf(0.0, -2.0, 2.0)
-    lib.abs(x).sum().backward()
-    assert x.grad.tolist() == [0.0, -1.0, 1.0]
+def test_trap_19_reductions(lib):
+    x = lib.leaf(3.0, 3.0, 1.0)
+    x.max().backward()
+    assert x.grad.tolist() == [0.5, 0.5, 0.0]
+    x = lib.leaf(1.0, 2.0, 2.0, 1.0)
+    lib.cummax(x, 0)[0].sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("function", "points", "expected"),
+    [
+        (lambda x: x.clip(0, 1), [0.0, 1.0, 2.0], [1.0, 1.0, 0.0]),
+        (lambda x: x.relu(), [0.0, 1.0, -1.0], [0.0, 1.0, 0.0]),
+        (lambda x: abs(x), [0.0, -2.0, 2.0], [0.0, -1.0, 1.0]),
+    ],
+)
+def test_trap_20(lib, function, points, expected):
+    x = lib.leaf(*points)
+    function(x).sum().backward()
+    assert x.grad.tolist() == expected

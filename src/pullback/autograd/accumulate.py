@@ -37,6 +37,12 @@ class AccumulateGrad(Node):
         self._hooks = None
         self._metadata = None
 
+    @property
+    def leaf_hooks(self) -> bool:
+        """Whether the leaf has hooks of its own."""
+        meta = self.variable._meta
+        return meta is not None and bool(meta.hooks or meta.accumulator_hooks)
+
     def release(self) -> None:
         """A leaf is no saved value: nothing to let go of."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -185,9 +186,11 @@ def _gradients(
     """One pass: the gradient that arrives at each edge, None where none does."""
     task = _task(create_graph, retain_graph)
     task.capture(edges)
-    given = [seed for seed in _listed(grad_outputs) if isinstance(seed, Tensor)]
     captured = task.run(_seeds(roots, grad_outputs, task.xp))
+    if grad_outputs is None and len(edges) == 1:
+        return [task.xp.to_tensor(captured.get(0))]
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
+    given = [seed for seed in _listed(grad_outputs) if isinstance(seed, Tensor)]
     known = {id(task.xp.from_tensor(seed)): seed for seed in given}
     results: list[Tensor | None] = []
     for place in range(len(edges)):
@@ -313,8 +316,7 @@ def _seeds(roots: list[Any], given: Seeds, xp: Any) -> list[tuple[Node, int, Any
 
 
 def _implicit(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    size = int(np.prod(shape))
-    if size != 1:
+    if math.prod(shape) != 1:
         raise AutogradError(
             f"grad can be implicitly created only for scalar outputs, and this one has shape "
             f"{list(shape)}; give its gradient"
@@ -324,7 +326,9 @@ def _implicit(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
             "grad can be implicitly created only for real scalar outputs, and this one is complex; "
             "give its gradient"
         )
-    return fresh(np.ones(shape, dtype))
+    seed = np.empty(shape, dtype)
+    seed.fill(1)
+    return fresh(seed)
 
 
 def _checked(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Tensor:

@@ -31,7 +31,7 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.forward_ad import is_level_active
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from pullback.autograd.namespaces import Namespace, arrays, tensors
-from pullback.autograd.node import LAST, Node
+from pullback.autograd.node import Node
 from pullback.dispatch.modes import AutoGradMode, get_state, set_state
 from pullback.errors import AutogradError
 
@@ -142,7 +142,7 @@ class GraphTask:
         take, push, pop = buffers.pop, heapq.heappush, heapq.heappop
         node: Node | None = pop(heap)[2] if heap else None
         while node is not None:
-            if node._outputs == 1 and node._hooks is None and node._seq != LAST and not general:
+            if node._outputs == 1 and node._hooks is None and not general and not node.leaf_hooks:
                 results = node.backward(xp, take(node, None))
                 if release:
                     node.release()

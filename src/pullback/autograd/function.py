@@ -23,14 +23,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
+from pullback.autograd.function_forward import has_tangents, push_tangents, tangents_of
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, version
-from pullback.autograd.saved_hooks import Packed, current_hooks, packed
+from pullback.autograd.saved_hooks import current_hooks, packed
 from pullback.autograd.view import edge_of, requires_grad
-from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, StateGuard, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, DerivativeMissingError
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -55,6 +56,7 @@ class FunctionCtx(Node):
         self._hooks = self._metadata = None
         self._outputs = 1
         self._to_save: tuple[Any, ...] | None = None
+        self._for_forward: tuple[Any, ...] = ()
         self._kept: Any = ()
         self._was_read = False
         self._dirty: tuple[Tensor, ...] = ()
@@ -64,6 +66,10 @@ class FunctionCtx(Node):
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps inputs, outputs or other tensors for the backward, as ``saved_tensors``."""
         self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Keeps tensors for the jvp, where they are ``saved_tensors``."""
+        self._for_forward = tensors
 
     def mark_dirty(self, *args: Tensor) -> None:
         """Says that these inputs were modified in place; they have to be returned."""
@@ -111,11 +117,9 @@ class FunctionCtx(Node):
                 )
             node, number = edge_of(tensor)
             is_own = node is self
-            value: Tensor | SavedOutput | Packed
+            value: Any = SavedOutput(tensor, number) if is_own else tensor
             if hooks is not None:
-                value = packed(tensor, hooks, number if is_own else None)
-            else:
-                value = SavedOutput(tensor, number) if is_own else tensor
+                value = packed(tensor, hooks, value if is_own else None)
             kept.append((value, version(tensor)))
         self._kept = tuple(kept)
 
@@ -250,6 +254,14 @@ class Function(metaclass=_FunctionMeta):
 
     vjp = backward
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:  # noqa: ARG004 - what subclasses take
+        """The tangent of every result of ``forward``, from the tangents of its arguments."""
+        raise DerivativeMissingError(
+            "a Function has to implement the jvp function before forward mode can go through it, "
+            "and this one has none"
+        )
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Calls the function."""
@@ -263,17 +275,24 @@ class Function(metaclass=_FunctionMeta):
             ctx._seq = next_sequence_number()
             if is_anomaly_enabled():
                 remember_call(ctx)
-        with GradSwitch(grad=False):
+        is_dual = has_tangents(args)
+        with GradSwitch(grad=False), StateGuard(drop=DUAL if is_dual else 0):
             if has_setup:
                 output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, output)
             else:
                 output = cls.forward(ctx, *args, **kwargs)
         results = wrap_outputs(ctx, args, output, ctx._dirty, ctx._constant, records)
+        if is_dual:
+            given = tangents_of(args, ctx._materializes)
+            ctx._kept = tuple((t, 0 if t is None else version(t)) for t in ctx._for_forward)
+            jvp = functools.partial(cls.jvp, ctx, *given)
+            push_tangents(jvp, args, given, results, ctx._dirty, ctx._constant)
+            ctx._kept = ()
         if records:
             ctx._keep_saved()
         ctx._to_save = None
-        ctx._dirty = ctx._constant = ()
+        ctx._dirty = ctx._constant = ctx._for_forward = ()
         return results
 
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.node import Node, next_sequence_number
+from pullback.autograd.node import Edge, Node, next_sequence_number
 from pullback.autograd.view import Replay, edge_of, move_retained, requires_grad, view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, MUTATION, get_state
+from pullback.dispatch.modes import INFERENCE, MUTATION, NormalModeGuard, get_state
 from pullback.errors import InferenceError, InplaceError
 from pullback.tensor.memory import (
     check_no_partial_overlap,
@@ -139,6 +139,8 @@ def write_out(result: Any, out: Tensor, name: str) -> Tensor:
 
     A write like any other: it is recorded if the result has a history, so nothing is lost.
     """
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out= takes a tensor, not {type(out).__name__}")
     if out.shape != result.shape:
         raise ValueError(
             f"{name}: out= has shape {out.shape}, but the result has shape {result.shape}"
@@ -169,6 +171,14 @@ class CopySlices(Node):
     def release(self) -> None:
         """Lets go of what the write itself saved."""
         self.fn.release()
+
+    def view_edge(self) -> Edge:
+        """The place in the graph of the written part: that of the view, made again."""
+        base = wrap(empty_in_layout(self._shape, self._dtype, self.layout))
+        base._edge = (self, 0)
+        base._flags |= REQUIRES_GRAD
+        with NormalModeGuard(without_hooks=True):
+            return edge_of(self.replay(tensors, base))
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """The base's gradient with the view's part replaced, and those of the other inputs."""

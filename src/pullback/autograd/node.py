@@ -81,6 +81,7 @@ class Node:
     _saves: ClassVar[tuple[str, ...]] = ()
     _saves_tensors: ClassVar[tuple[str, ...]] = ()
     _outputs: ClassVar[int] = 1
+    leaf_hooks: ClassVar[Any] = None  # what an accumulation node finds on its leaf
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.
     _narrows: ClassVar[bool] = True
 

@@ -69,7 +69,7 @@ class SavedTensor:
 def _with_hooks(node: Node, value: Any, hooks: Hooks) -> Any:
     if isinstance(value, SavedOutput):
         value.version = value.counter[0]  # hooks take over: the value is as it is now
-        return packed(load_output_tensor(node, value), hooks, value.number)
+        return packed(load_output_tensor(node, value), hooks, value)
     return packed(value, hooks)
 
 

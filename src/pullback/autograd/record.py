@@ -83,12 +83,11 @@ def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...])
     return tuple(made)
 
 
-def _describe(node: Node, results: Any) -> None:
-    """Tells a node the shapes and dtypes of its results; one by itself is not in a tuple."""
-    node._shape = tuple(result.shape for result in results)
-    node._dtype = tuple(result.dtype for result in results)
-    if len(results) == 1:
-        (node._shape,), (node._dtype,) = node._shape, node._dtype
+def _describe(node: Node, results: list[Any]) -> None:
+    """Notes the shapes and dtypes of results; of a single one, as a node with one result does."""
+    shapes, dtypes = [r.shape for r in results], [r.dtype for r in results]
+    single = len(results) == 1
+    node._shape, node._dtype = (shapes[0], dtypes[0]) if single else (tuple(shapes), tuple(dtypes))
 
 
 def save(node: Node, name: str, tensor: Tensor | None) -> None:
@@ -170,7 +169,7 @@ def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:
     if isinstance(results, list):
         node._outputs = len(made)
         differentiable = (True,) * len(made)
-    _describe(node, made)
+    _describe(node, list(made))
     for number, tensor in enumerate(made):
         if differentiable[number] and tensor.dtype.kind in "fc":
             tensor._flags |= REQUIRES_GRAD

@@ -9,11 +9,13 @@ which has a method ``unpack(node)``.
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.node import FREED, Node, freed_error
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, SavedVersionError
+from pullback.tensor.meta import Meta
 from pullback.tensor.tensor import Tensor, version_of, wrap
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "load_output_array",
     "load_output_tensor",
     "load_tensor",
+    "output_edge",
     "save_output",
     "version",
 ]
@@ -34,9 +37,13 @@ def version(tensor: Tensor | None) -> int:
 
 
 class SavedOutput:
-    """A result that its own node keeps, without a reference cycle."""
+    """A result that its own node keeps, without a reference cycle.
 
-    __slots__ = ("array", "counter", "flags", "number", "version")
+    The result of a write to a view has its place in the graph behind the base: `slices` is a weak
+    reference to the base's node of that write.
+    """
+
+    __slots__ = ("array", "counter", "flags", "number", "slices", "version")
 
     def __init__(self, tensor: Tensor, number: int):
         self.array = tensor._array
@@ -44,6 +51,20 @@ class SavedOutput:
         self.version = self.counter[0]
         self.flags = tensor._flags
         self.number = number
+        self.slices = None if tensor._meta is None else _written_base(tensor._meta)
+
+
+def _written_base(meta: Meta) -> ref[Node] | None:
+    edge = None if meta.view is None else meta.view.base._edge
+    return None if edge is None else ref(edge[0])
+
+
+def output_edge(node: Node, number: int, slices: ref[Any] | None) -> Any:
+    """The place in the graph of a result that `node` has saved."""
+    written = None if slices is None else slices()
+    if written is not None and getattr(written, "fn", None) is node:
+        return written.view_edge()
+    return (node, number)
 
 
 def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
@@ -106,7 +127,8 @@ def load_output_tensor(node: Node, value: Any) -> Any:
     tensor = wrap(value.array)
     tensor._counter = value.counter
     tensor._flags = value.flags
-    tensor._edge = (node, value.number) if value.flags & REQUIRES_GRAD else None
+    if value.flags & REQUIRES_GRAD:
+        tensor._edge = output_edge(node, value.number, value.slices)
     return tensor
 
 

@@ -15,7 +15,7 @@ from weakref import ref
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.node import Node
-from pullback.autograd.saved import SavedOutput, load_output_tensor
+from pullback.autograd.saved import SavedOutput, load_output_tensor, output_edge
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import SAVED_HOOKS, AutoGradMode, StateGuard, get_state
@@ -43,13 +43,14 @@ _disabled: ContextVar[str | None] = ContextVar("pullback_saved_hooks_disabled", 
 class Packed:
     """A saved tensor that went through hooks."""
 
-    __slots__ = ("_edge", "_number", "_requires_grad", "_unpack", "_value")
+    __slots__ = ("_edge", "_output", "_requires_grad", "_unpack", "_value")
 
-    def __init__(self, tensor: Tensor, hooks: Hooks, number: int | None):
+    def __init__(self, tensor: Tensor, hooks: Hooks, output: SavedOutput | None):
         pack, self._unpack = hooks
         self._requires_grad = bool(tensor._flags & REQUIRES_GRAD)
-        self._number = number  # of the node's own output: an edge would be a reference cycle
-        self._edge = edge_of(tensor) if self._requires_grad and number is None else None
+        # For the node's own output an edge would be a reference cycle.
+        self._output = None if output is None else (output.number, output.slices)
+        self._edge = edge_of(tensor) if self._requires_grad and output is None else None
         tracked = version_of(tensor)
         before = tracked[0]
         with AutoGradMode(False), StateGuard(end=SAVED_HOOKS):
@@ -71,7 +72,7 @@ class Packed:
         tensor._counter = unpacked._counter
         if self._requires_grad:
             tensor._flags |= REQUIRES_GRAD
-            edge = (node, self._number) if self._number is not None else self._edge
+            edge = self._edge if self._output is None else output_edge(node, *self._output)
             assert edge is not None
             if isinstance(edge[0], AccumulateGrad):
                 meta_of(tensor).accumulator = ref(edge[0])  # it stays a leaf, with the leaf's node
@@ -85,11 +86,11 @@ def current_hooks() -> Hooks | None:
     return _active.get()[-1] if get_state().modes & SAVED_HOOKS else None
 
 
-def packed(tensor: Any, hooks: Hooks, number: int | None = None) -> Any:
+def packed(tensor: Any, hooks: Hooks, output: SavedOutput | None = None) -> Any:
     """A saved value after its hooks; None and Python numbers need none."""
     if tensor is None or type(tensor._array) in (bool, int, float, complex):
         return tensor
-    return Packed(tensor, hooks, number)
+    return Packed(tensor, hooks, output)
 
 
 def pack_inputs(node: Any) -> None:
@@ -113,7 +114,7 @@ def pack_outputs(node: Any) -> None:
     for name in node._saves_tensors:
         value = getattr(node, name, None)
         if isinstance(value, SavedOutput):
-            setattr(node, name, packed(load_output_tensor(node, value), hooks, value.number))
+            setattr(node, name, packed(load_output_tensor(node, value), hooks, value))
 
 
 class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
@@ -172,7 +173,8 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
     def __init__(self, pin_memory: bool = False, device_type: str = "cpu"):
         self.pin_memory = pin_memory
         self.device_type = device_type
-        super().__init__(lambda tensor: tensor, lambda stored: stored)
+        # Without its history: an output that knew its node would hold the node that holds it.
+        super().__init__(lambda tensor: tensor.detach(), lambda stored: stored)
 
 
 class disable_saved_tensors_hooks:  # noqa: N801 - PyTorch's name

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback.autograd.saved import version
-from pullback.autograd.view import edge_of, requires_grad, view_of
+from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, InferenceError, InplaceError
 from pullback.tensor.repr import render
@@ -107,7 +107,7 @@ def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
 
 
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - Python's name
-    if edge_of(self)[0] is not None and not self.is_leaf:
+    if not self.is_leaf:
         raise AutogradError(
             "only graph leaves support the deepcopy protocol, and this tensor has a history that "
             "cannot be copied; copy x.detach() instead"

@@ -31,7 +31,7 @@ from typing import Any
 from pullback.autograd.accumulate import leaf_edge
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node
-from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
 from pullback.tensor.meta import Creation, View
@@ -63,7 +63,7 @@ def make_view(
         creation = above.creation
     edge = None if node is None else (node, number)
     meta_of(view).view = View(base, replay, creation, edge, _version(view))
-    view._flags = parent._flags & ~(REQUIRES_GRAD | PLAIN_VIEW)
+    view._flags = parent._flags & ~(REQUIRES_GRAD | PLAIN_VIEW | DUAL)
     view._flags |= PLAIN_VIEW if node is None else REQUIRES_GRAD
     return view
 

@@ -1,0 +1,99 @@
+"""Forward mode through user functions: ``Function.jvp`` and the tangents that it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.dual import set_tangent, tangent_of
+from pullback.autograd.view import view_of
+from pullback.dispatch.keys import DUAL
+from pullback.errors import AutogradError
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["has_tangents", "push_tangents", "tangents_of"]
+
+
+def has_tangents(args: tuple[Any, ...]) -> bool:
+    """Whether one of the arguments carries a tangent."""
+    return any(isinstance(a, Tensor) and a._flags & DUAL for a in args)
+
+
+def tangents_of(args: tuple[Any, ...], materializes: bool) -> list[Tensor | None]:
+    """The tangent of every argument; of tensors without one, zeros where these are wanted."""
+    found: list[Tensor | None] = []
+    for value in args:
+        tangent = tangent_of(value) if isinstance(value, Tensor) else None
+        if tangent is None and materializes and isinstance(value, Tensor):
+            tangent = _zeros(value) if value.dtype.kind in "fc" else None
+        found.append(tangent)
+    return found
+
+
+def push_tangents(
+    jvp: Callable[[], Any],
+    args: tuple[Any, ...],
+    given: list[Tensor | None],
+    results: Any,
+    dirty: tuple[Any, ...],
+    constant: tuple[Any, ...],
+) -> None:
+    """Calls a jvp and gives what it returns to the results of the forward call."""
+    outputs = results if isinstance(results, tuple) else (results,)
+    returned = jvp()
+    tangents = returned if isinstance(returned, tuple) else (returned,)
+    if len(tangents) != len(outputs):
+        raise AutogradError(
+            f"jvp returned an invalid number of forward gradients (expected {len(outputs)}, got "
+            f"{len(tangents)})"
+        )
+    for place, (output, tangent) in enumerate(zip(outputs, tangents, strict=True)):
+        if (
+            not isinstance(output, Tensor)
+            or output.dtype.kind not in "fc"
+            or _has(constant, output)
+        ):
+            if tangent is not None:
+                raise AutogradError(
+                    f"jvp returned a tangent at position {place}, where the output of forward is "
+                    f"not differentiable; return None there"
+                )
+            continue
+        tangent = _zeros(output) if tangent is None else _checked(tangent, output, place)
+        if _has(dirty, output):
+            held = next((t for a, t in zip(args, given, strict=True) if a is output), None)
+            if held is not None and tangent is not held:
+                raise AutogradError(
+                    "jvp is not modifying the forward mode gradients inplace, but forward modifies "
+                    "its input in place; write to the tangent and return it"
+                )
+        elif view_of(output) is not None and view_of(tangent) is None:
+            raise AutogradError(
+                "forward is returning a view but the jvp is not: take the same view of the tangent "
+                "(an input that is returned as it is counts as a view)"
+            )
+        set_tangent(output, tangent)
+
+
+def _zeros(tensor: Tensor) -> Tensor:
+    return wrap(np.zeros(tensor.shape, tensor.dtype))
+
+
+def _has(tensors: tuple[Any, ...], tensor: Tensor) -> bool:
+    return any(t is tensor for t in tensors)
+
+
+def _checked(tangent: Any, output: Tensor, place: int) -> Tensor:
+    if not isinstance(tangent, Tensor):
+        raise AutogradError(
+            f"jvp returned a {type(tangent).__name__} at position {place} - expected Variable or "
+            f"None"
+        )
+    if tangent.shape != output.shape:
+        raise AutogradError(
+            f"jvp returned a tangent of shape {list(tangent.shape)} at position {place}, where the "
+            f"output has shape {list(output.shape)}"
+        )
+    return tangent

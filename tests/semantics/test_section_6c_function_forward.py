@@ -1,0 +1,161 @@
+"""Forward mode through a `Function`: its jvp."""
+
+from __future__ import annotations
+
+import pytest
+
+# PyTorch compiles some of its forward mode when it is first used, and warns about how it does that.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
+
+def push(lib, jvp, forward=lambda ctx, x: x * 2, **members):
+    """The tangents of the results of a Function at [1, 2] along [1, 10]."""
+    namespace = {"forward": staticmethod(forward), **members}
+    if jvp is not None:
+        namespace["jvp"] = staticmethod(jvp)
+    made = type("Made", (lib.Function,), namespace)
+    with lib.autograd.forward_ad.dual_level():
+        x = lib.autograd.forward_ad.make_dual(lib.tensor([1.0, 2.0]), lib.tensor([1.0, 10.0]))
+        results = made.apply(x)
+        unpacked = [
+            lib.autograd.forward_ad.unpack_dual(out).tangent
+            for out in (results if isinstance(results, tuple) else (results,))
+        ]
+        return [None if t is None else t.tolist() for t in unpacked]
+
+
+def test_rule_6_23(lib):
+    seen = []
+
+    class Product(lib.Function):
+        @staticmethod
+        def forward(ctx, x, y, k):
+            ctx.save_for_forward(x, y)
+            return x * y, "text", lib.cast(x, "int64")
+
+        @staticmethod
+        def jvp(ctx, *tangents):
+            seen.append([None if t is None else t.tolist() for t in tangents])
+            x, y = ctx.saved_tensors
+            return tangents[0] * y + tangents[1] * x, None, None
+
+    forward_ad = lib.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(lib.tensor([1.0, 2.0]), lib.tensor([1.0, 10.0]))
+        product, text, _ = Product.apply(x, lib.tensor([3.0, 4.0]), 7)
+        assert forward_ad.unpack_dual(product).tangent.tolist() == [3.0, 40.0]
+    assert text == "text"
+    assert seen == [[[1.0, 10.0], [0.0, 0.0], None]]
+
+
+def test_rule_6_23_unmaterialized(lib):
+    seen = []
+
+    class First(lib.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.set_materialize_grads(False)
+            return x * 1
+
+        @staticmethod
+        def jvp(ctx, first, second):
+            seen.append(second)
+            return first
+
+    forward_ad = lib.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(lib.tensor([1.0]), lib.tensor([5.0]))
+        First.apply(x, lib.tensor([1.0]))
+    assert seen == [None]
+
+
+def test_rule_6_23_refused(lib):
+    with lib.raises("implement the jvp function", NotImplementedError):
+        push(lib, None)
+    with lib.raises("invalid number of forward gradients"):
+        push(lib, lambda ctx, t: (t, t))
+    with pytest.raises(RuntimeError):
+        push(lib, lambda ctx, t: t.sum())
+    with lib.raises("expected Variable or None"):
+        push(lib, lambda ctx, t: 5)
+    assert push(lib, lambda ctx, t: (t * 2,)) == [[2.0, 20.0]]
+
+
+def test_rule_6_23_none(pb):
+    """PyTorch trips over None; it means zero."""
+    assert push(pb, lambda ctx, t: None) == [[0.0, 0.0]]
+
+
+def dirty(ctx, x):
+    ctx.mark_dirty(x)
+    return x.mul_(2)
+
+
+def test_rule_6_24(lib):
+    with lib.raises("not modifying the forward mode gradients inplace"):
+        push(lib, lambda ctx, t: t * 2, dirty)
+    assert push(lib, lambda ctx, t: t.mul_(2), dirty) == [[2.0, 20.0]]
+    key = "returning a view ... but the jvp is not"
+    with lib.raises(key):
+        push(lib, lambda ctx, t: t[:1].clone(), lambda ctx, x: x[:1])
+    assert push(lib, lambda ctx, t: t[:1], lambda ctx, x: x[:1]) == [[1.0]]
+    with lib.raises(key):
+        push(lib, lambda ctx, t: t, lambda ctx, x: x)
+    assert push(lib, lambda ctx, t: t[...], lambda ctx, x: x) == [[1.0, 10.0]]
+
+
+def test_a_tangent_for_a_constant_result(lib):
+    def forward(ctx, x):
+        y = x * 1
+        ctx.mark_non_differentiable(y)
+        return y, x * 2
+
+    assert push(lib, lambda ctx, t: (None, t * 2), forward) == [None, [2.0, 20.0]]
+    with lib.raises("not ... differentiable"):
+        push(lib, lambda ctx, t: (t, t * 2), forward)
+
+
+def test_reverse_over_forward(lib):
+    """A jvp runs in grad mode, so that tangents can be differentiated."""
+
+    class Cube(lib.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_forward(x)
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, grad):
+            (x,) = ctx.saved_tensors
+            return 3 * x**2 * grad
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            (x,) = ctx.saved_tensors
+            return 3 * x**2 * tangent
+
+    forward_ad = lib.autograd.forward_ad
+    x = lib.leaf(1.0, 2.0)
+    with forward_ad.dual_level():
+        y = Cube.apply(forward_ad.make_dual(x, lib.tensor([1.0, 0.0])))
+        tangent = forward_ad.unpack_dual(y).tangent
+        assert tangent.tolist() == [3.0, 0.0]
+        assert lib.grad(tangent.sum(), x)[0].tolist() == [6.0, 0.0]
+
+
+def test_tangents_of_views_end_with_their_level(lib):
+    forward_ad = lib.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(lib.tensor([1.0, 2.0]), lib.tensor([1.0, 10.0]))
+        v = x[1:]
+        assert forward_ad.unpack_dual(v).tangent.tolist() == [10.0]
+    with forward_ad.dual_level():
+        assert forward_ad.unpack_dual(v).tangent is None
+
+
+def test_rule_2_36(lib):
+    forward_ad = lib.autograd.forward_ad
+    with lib.inference_mode(), forward_ad.dual_level():
+        x = forward_ad.make_dual(lib.tensor([1.0, 2.0]), lib.tensor([1.0, 10.0]))
+        assert forward_ad.unpack_dual(x * x).tangent is None
