@@ -103,3 +103,27 @@ def test_an_error_anywhere_leaves_modes_and_graphs_usable():
 
 def _fail(grad):
     raise ValueError("in a hook")
+
+
+def test_a_redispatching_kernel_meets_the_modes_of_its_thread():
+    mul = pb.ops.pullback.mul.default
+    below = pb.DispatchKeySet("Tracer")
+
+    def pass_on(keys, x, y):
+        return mul.redispatch(keys - below, x, y)
+
+    packed = []
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    with (
+        pb.library.Library("pullback", "IMPL") as lib,
+        pb.dispatch.IncludeDispatchKeyGuard("Tracer"),
+    ):
+        lib.impl("mul", pass_on, "Tracer", with_keyset=True)
+        assert pb.multiply(x, x).requires_grad
+        with pb.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t, lambda t: t):
+            y = pb.multiply(x, x)
+        with pb.no_grad():
+            assert not pb.multiply(x, x).requires_grad
+    assert [t is x for t in packed] == [True, True]
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]

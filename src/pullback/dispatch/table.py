@@ -291,24 +291,25 @@ class OperatorEntry:
         with LOCK:
             linked = self._link(keyset)
             if backends_of(highest_key(keyset)):
-                linked = self._link_by_arguments(keyset, linked)
+                linked = self._link_by_arguments(keyset)
             self.redispatches[keyset] = linked
             return linked
 
-    def _link_by_arguments(self, keyset: int, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _link_by_arguments(self, keyset: int) -> Callable[..., Any]:
         """A redispatch to an autograd key: a key set cannot say what requires grad, so each call
-        asks its arguments, and takes the link for their answer."""
+        asks its arguments, and takes the link for their answer and the thread's state."""
         schema = self.schema
         assert schema is not None, "only a defined operator is linked"
         collect = flag_collector(schema)
-        links = {0: plain}
+        links: dict[tuple[State, int], Callable[..., Any]] = {}
 
         def linked(*args: Any, **kwargs: Any) -> Any:
-            bits = collect(args, kwargs) & get_state().keep & NO_KEY_BITS
-            kernel = links.get(bits)
+            state = get_state()
+            bits = collect(args, kwargs) & state.keep & NO_KEY_BITS
+            kernel = links.get((state, bits))
             if kernel is None:
                 with LOCK:
-                    kernel = links[bits] = self._link(int(keyset) | bits)
+                    kernel = links[state, bits] = self._link(int(keyset) | bits)
             return kernel(*args, **kwargs)
 
         return linked
