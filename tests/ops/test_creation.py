@@ -177,3 +177,13 @@ def test_index_arrays_pick_what_numpys_pick():
 
 def test_arange_takes_tensors_as_numbers():
     assert pb.arange(pb.tensor(1), pb.tensor(3)).tolist() == [1, 2]
+
+
+def test_memory_can_be_handed_to_other_libraries_but_not_history():
+    x = pb.tensor([1.0, 2.0])
+    shared = np.from_dlpack(x)
+    x[0] = 5.0
+    assert shared.tolist() == [5.0, 2.0]
+    assert x.__dlpack_device__() == (1, 0)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        np.from_dlpack(pb.tensor([1.0], requires_grad=True))

@@ -16,6 +16,10 @@ __all__ = [
     "weighted_cubes",
 ]
 
+_cube_calls = operators.cube.calls
+_cube__calls = operators.cube_.calls
+_weighted_cubes_calls = operators.weighted_cubes.calls
+
 
 def cube(self, /):
     """The third power of each element."""
@@ -23,7 +27,7 @@ def cube(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cube.calls[get_state()][flags]
+        kernel = _cube_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cube.link_call(flags)
     return kernel(self)
@@ -35,7 +39,7 @@ def cube_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cube_.calls[get_state()][flags]
+        kernel = _cube__calls[get_state()][flags]
     except KeyError:
         kernel = operators.cube_.link_call(flags)
     return kernel(self)
@@ -49,7 +53,7 @@ def weighted_cubes(self, /, weight, power=3.0):
         weight = as_operand(weight)
     flags = self._flags | weight._flags
     try:
-        kernel = operators.weighted_cubes.calls[get_state()][flags]
+        kernel = _weighted_cubes_calls[get_state()][flags]
     except KeyError:
         kernel = operators.weighted_cubes.link_call(flags)
     return kernel(self, weight, power)

@@ -23,12 +23,23 @@ __all__ = [
     "vander",
 ]
 
+_arange_calls = operators.arange.calls
+_empty_calls = operators.empty.calls
+_eye_calls = operators.eye.calls
+_full_calls = operators.full.calls
+_ones_calls = operators.ones.calls
+_ones_like_calls = operators.ones_like.calls
+_tri_calls = operators.tri.calls
+_vander_calls = operators.vander.calls
+_zeros_calls = operators.zeros.calls
+_zeros_like_calls = operators.zeros_like.calls
+
 
 def _arange(start, stop=None, step=1, dtype=None):
     """Numbers from start up to, but without, stop; from 0 if only one number is given."""
     flags = CPU_FLAGS
     try:
-        kernel = operators.arange.calls[get_state()][flags]
+        kernel = _arange_calls[get_state()][flags]
     except KeyError:
         kernel = operators.arange.link_call(flags)
     return kernel(start, stop, step, dtype)
@@ -38,7 +49,7 @@ def _empty(shape, dtype=None):
     """A tensor whose elements have whatever values its memory holds."""
     flags = CPU_FLAGS
     try:
-        kernel = operators.empty.calls[get_state()][flags]
+        kernel = _empty_calls[get_state()][flags]
     except KeyError:
         kernel = operators.empty.link_call(flags)
     return kernel(shape, dtype)
@@ -48,7 +59,7 @@ def _eye(n_rows, n_cols=None, k=0, dtype=None):
     """A matrix with ones on a diagonal, and zeros elsewhere."""
     flags = CPU_FLAGS
     try:
-        kernel = operators.eye.calls[get_state()][flags]
+        kernel = _eye_calls[get_state()][flags]
     except KeyError:
         kernel = operators.eye.link_call(flags)
     return kernel(n_rows, n_cols, k, dtype)
@@ -58,7 +69,7 @@ def _full(shape, fill_value, dtype=None):
     """A tensor of one number."""
     flags = CPU_FLAGS
     try:
-        kernel = operators.full.calls[get_state()][flags]
+        kernel = _full_calls[get_state()][flags]
     except KeyError:
         kernel = operators.full.link_call(flags)
     return kernel(shape, fill_value, dtype)
@@ -68,7 +79,7 @@ def _ones(shape, dtype=None):
     """A tensor of ones."""
     flags = CPU_FLAGS
     try:
-        kernel = operators.ones.calls[get_state()][flags]
+        kernel = _ones_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ones.link_call(flags)
     return kernel(shape, dtype)
@@ -80,7 +91,7 @@ def _ones_like(self, /, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.ones_like.calls[get_state()][flags]
+        kernel = _ones_like_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ones_like.link_call(flags)
     return kernel(self, dtype)
@@ -90,7 +101,7 @@ def _tri(n_rows, n_cols=None, k=0, dtype=None):
     """A matrix with ones on and below a diagonal, and zeros above it."""
     flags = CPU_FLAGS
     try:
-        kernel = operators.tri.calls[get_state()][flags]
+        kernel = _tri_calls[get_state()][flags]
     except KeyError:
         kernel = operators.tri.link_call(flags)
     return kernel(n_rows, n_cols, k, dtype)
@@ -102,7 +113,7 @@ def vander(self, /, n=None, increasing=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.vander.calls[get_state()][flags]
+        kernel = _vander_calls[get_state()][flags]
     except KeyError:
         kernel = operators.vander.link_call(flags)
     return kernel(self, n, increasing)
@@ -112,7 +123,7 @@ def _zeros(shape, dtype=None):
     """A tensor of zeros."""
     flags = CPU_FLAGS
     try:
-        kernel = operators.zeros.calls[get_state()][flags]
+        kernel = _zeros_calls[get_state()][flags]
     except KeyError:
         kernel = operators.zeros.link_call(flags)
     return kernel(shape, dtype)
@@ -124,7 +135,7 @@ def _zeros_like(self, /, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.zeros_like.calls[get_state()][flags]
+        kernel = _zeros_like_calls[get_state()][flags]
     except KeyError:
         kernel = operators.zeros_like.link_call(flags)
     return kernel(self, dtype)

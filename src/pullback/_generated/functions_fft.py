@@ -29,6 +29,23 @@ __all__ = [
     "fft_rfftn",
 ]
 
+_fft_fft_calls = operators.fft_fft.calls
+_fft_fft2_calls = operators.fft_fft2.calls
+_fft_fftn_calls = operators.fft_fftn.calls
+_fft_fftshift_calls = operators.fft_fftshift.calls
+_fft_hfft_calls = operators.fft_hfft.calls
+_fft_ifft_calls = operators.fft_ifft.calls
+_fft_ifft2_calls = operators.fft_ifft2.calls
+_fft_ifftn_calls = operators.fft_ifftn.calls
+_fft_ifftshift_calls = operators.fft_ifftshift.calls
+_fft_ihfft_calls = operators.fft_ihfft.calls
+_fft_irfft_calls = operators.fft_irfft.calls
+_fft_irfft2_calls = operators.fft_irfft2.calls
+_fft_irfftn_calls = operators.fft_irfftn.calls
+_fft_rfft_calls = operators.fft_rfft.calls
+_fft_rfft2_calls = operators.fft_rfft2.calls
+_fft_rfftn_calls = operators.fft_rfftn.calls
+
 
 def fft_fft(self, /, n=None, axis=-1, norm=None):
     """The Fourier transform along an axis, cut or filled with zeros to length n."""
@@ -36,7 +53,7 @@ def fft_fft(self, /, n=None, axis=-1, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_fft.calls[get_state()][flags]
+        kernel = _fft_fft_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_fft.link_call(flags)
     return kernel(self, n, axis, norm)
@@ -48,7 +65,7 @@ def fft_fft2(self, /, s=None, axes=(-2, -1), norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_fft2.calls[get_state()][flags]
+        kernel = _fft_fft2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_fft2.link_call(flags)
     return kernel(self, s, axes, norm)
@@ -60,7 +77,7 @@ def fft_fftn(self, /, s=None, axes=None, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_fftn.calls[get_state()][flags]
+        kernel = _fft_fftn_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_fftn.link_call(flags)
     return kernel(self, s, axes, norm)
@@ -72,7 +89,7 @@ def fft_fftshift(self, /, axes=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_fftshift.calls[get_state()][flags]
+        kernel = _fft_fftshift_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_fftshift.link_call(flags)
     return kernel(self, axes)
@@ -84,7 +101,7 @@ def fft_hfft(self, /, n=None, axis=-1, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_hfft.calls[get_state()][flags]
+        kernel = _fft_hfft_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_hfft.link_call(flags)
     return kernel(self, n, axis, norm)
@@ -96,7 +113,7 @@ def fft_ifft(self, /, n=None, axis=-1, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_ifft.calls[get_state()][flags]
+        kernel = _fft_ifft_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_ifft.link_call(flags)
     return kernel(self, n, axis, norm)
@@ -108,7 +125,7 @@ def fft_ifft2(self, /, s=None, axes=(-2, -1), norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_ifft2.calls[get_state()][flags]
+        kernel = _fft_ifft2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_ifft2.link_call(flags)
     return kernel(self, s, axes, norm)
@@ -120,7 +137,7 @@ def fft_ifftn(self, /, s=None, axes=None, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_ifftn.calls[get_state()][flags]
+        kernel = _fft_ifftn_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_ifftn.link_call(flags)
     return kernel(self, s, axes, norm)
@@ -132,7 +149,7 @@ def fft_ifftshift(self, /, axes=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_ifftshift.calls[get_state()][flags]
+        kernel = _fft_ifftshift_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_ifftshift.link_call(flags)
     return kernel(self, axes)
@@ -144,7 +161,7 @@ def fft_ihfft(self, /, n=None, axis=-1, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_ihfft.calls[get_state()][flags]
+        kernel = _fft_ihfft_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_ihfft.link_call(flags)
     return kernel(self, n, axis, norm)
@@ -156,7 +173,7 @@ def fft_irfft(self, /, n=None, axis=-1, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_irfft.calls[get_state()][flags]
+        kernel = _fft_irfft_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_irfft.link_call(flags)
     return kernel(self, n, axis, norm)
@@ -168,7 +185,7 @@ def fft_irfft2(self, /, s=None, axes=(-2, -1), norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_irfft2.calls[get_state()][flags]
+        kernel = _fft_irfft2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_irfft2.link_call(flags)
     return kernel(self, s, axes, norm)
@@ -180,7 +197,7 @@ def fft_irfftn(self, /, s=None, axes=None, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_irfftn.calls[get_state()][flags]
+        kernel = _fft_irfftn_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_irfftn.link_call(flags)
     return kernel(self, s, axes, norm)
@@ -192,7 +209,7 @@ def fft_rfft(self, /, n=None, axis=-1, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_rfft.calls[get_state()][flags]
+        kernel = _fft_rfft_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_rfft.link_call(flags)
     return kernel(self, n, axis, norm)
@@ -204,7 +221,7 @@ def fft_rfft2(self, /, s=None, axes=(-2, -1), norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_rfft2.calls[get_state()][flags]
+        kernel = _fft_rfft2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_rfft2.link_call(flags)
     return kernel(self, s, axes, norm)
@@ -216,7 +233,7 @@ def fft_rfftn(self, /, s=None, axes=None, norm=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fft_rfftn.calls[get_state()][flags]
+        kernel = _fft_rfftn_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fft_rfftn.link_call(flags)
     return kernel(self, s, axes, norm)

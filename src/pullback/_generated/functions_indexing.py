@@ -43,6 +43,37 @@ __all__ = [
     "zero_",
 ]
 
+_choose_calls = operators.choose.calls
+_compress_calls = operators.compress.calls
+_copy__calls = operators.copy_.calls
+_extract_calls = operators.extract.calls
+_fill__calls = operators.fill_.calls
+_fill_diagonal_calls = operators.fill_diagonal.calls
+_fill_diagonal__calls = operators.fill_diagonal_.calls
+_gather_calls = operators.gather.calls
+_getitem_calls = operators.getitem.calls
+_getitem_backward_calls = operators.getitem_backward.calls
+_index_calls = operators.index.calls
+_index_add_calls = operators.index_add.calls
+_index_add__calls = operators.index_add_.calls
+_index_put_calls = operators.index_put.calls
+_index_put__calls = operators.index_put_.calls
+_index_select_calls = operators.index_select.calls
+_masked_fill_calls = operators.masked_fill.calls
+_masked_fill__calls = operators.masked_fill_.calls
+_masked_select_calls = operators.masked_select.calls
+_put_calls = operators.put.calls
+_put__calls = operators.put_.calls
+_put_along_axis_calls = operators.put_along_axis.calls
+_put_along_axis__calls = operators.put_along_axis_.calls
+_scatter_calls = operators.scatter.calls
+_scatter__calls = operators.scatter_.calls
+_scatter_add_calls = operators.scatter_add.calls
+_scatter_add__calls = operators.scatter_add_.calls
+_take_calls = operators.take.calls
+_take_along_axis_calls = operators.take_along_axis.calls
+_zero__calls = operators.zero_.calls
+
 
 def choose(self, /, choices, mode="raise"):
     """Picks each element from one of several tensors, by its number."""
@@ -53,7 +84,7 @@ def choose(self, /, choices, mode="raise"):
     for t in choices:
         flags |= t._flags
     try:
-        kernel = operators.choose.calls[get_state()][flags]
+        kernel = _choose_calls[get_state()][flags]
     except KeyError:
         kernel = operators.choose.link_call(flags)
     return kernel(self, choices, mode)
@@ -67,7 +98,7 @@ def compress(condition, self, /, axis=None):
         self = as_operand(self)
     flags = condition._flags | self._flags
     try:
-        kernel = operators.compress.calls[get_state()][flags]
+        kernel = _compress_calls[get_state()][flags]
     except KeyError:
         kernel = operators.compress.link_call(flags)
     return kernel(condition, self, axis)
@@ -81,7 +112,7 @@ def copy_(self, /, src):
         src = as_operand(src)
     flags = self._flags | src._flags
     try:
-        kernel = operators.copy_.calls[get_state()][flags]
+        kernel = _copy__calls[get_state()][flags]
     except KeyError:
         kernel = operators.copy_.link_call(flags)
     return kernel(self, src)
@@ -95,7 +126,7 @@ def extract(condition, self, /):
         self = as_operand(self)
     flags = condition._flags | self._flags
     try:
-        kernel = operators.extract.calls[get_state()][flags]
+        kernel = _extract_calls[get_state()][flags]
     except KeyError:
         kernel = operators.extract.link_call(flags)
     return kernel(condition, self)
@@ -109,7 +140,7 @@ def fill_(self, /, value):
         value = as_operand(value)
     flags = self._flags | value._flags
     try:
-        kernel = operators.fill_.calls[get_state()][flags]
+        kernel = _fill__calls[get_state()][flags]
     except KeyError:
         kernel = operators.fill_.link_call(flags)
     return kernel(self, value)
@@ -123,7 +154,7 @@ def fill_diagonal(self, /, value, wrap=False):
         value = as_operand(value)
     flags = self._flags | value._flags
     try:
-        kernel = operators.fill_diagonal.calls[get_state()][flags]
+        kernel = _fill_diagonal_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fill_diagonal.link_call(flags)
     return kernel(self, value, wrap)
@@ -137,7 +168,7 @@ def fill_diagonal_(self, /, value, wrap=False):
         value = as_operand(value)
     flags = self._flags | value._flags
     try:
-        kernel = operators.fill_diagonal_.calls[get_state()][flags]
+        kernel = _fill_diagonal__calls[get_state()][flags]
     except KeyError:
         kernel = operators.fill_diagonal_.link_call(flags)
     return kernel(self, value, wrap)
@@ -151,7 +182,7 @@ def gather(self, /, axis, index):
         index = as_operand(index)
     flags = self._flags | index._flags
     try:
-        kernel = operators.gather.calls[get_state()][flags]
+        kernel = _gather_calls[get_state()][flags]
     except KeyError:
         kernel = operators.gather.link_call(flags)
     return kernel(self, axis, index)
@@ -163,7 +194,7 @@ def _getitem(self, /, index):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.getitem.calls[get_state()][flags]
+        kernel = _getitem_calls[get_state()][flags]
     except KeyError:
         kernel = operators.getitem.link_call(flags)
     return kernel(self, index)
@@ -175,7 +206,7 @@ def _getitem_backward(grad_output, shape, index):
         grad_output = as_operand(grad_output)
     flags = grad_output._flags
     try:
-        kernel = operators.getitem_backward.calls[get_state()][flags]
+        kernel = _getitem_backward_calls[get_state()][flags]
     except KeyError:
         kernel = operators.getitem_backward.link_call(flags)
     return kernel(grad_output, shape, index)
@@ -191,7 +222,7 @@ def _index(self, /, indices):
         if t is not None:
             flags |= t._flags
     try:
-        kernel = operators.index.calls[get_state()][flags]
+        kernel = _index_calls[get_state()][flags]
     except KeyError:
         kernel = operators.index.link_call(flags)
     return kernel(self, indices)
@@ -207,7 +238,7 @@ def index_add(self, /, axis, index, source):
         source = as_operand(source)
     flags = self._flags | index._flags | source._flags
     try:
-        kernel = operators.index_add.calls[get_state()][flags]
+        kernel = _index_add_calls[get_state()][flags]
     except KeyError:
         kernel = operators.index_add.link_call(flags)
     return kernel(self, axis, index, source)
@@ -223,7 +254,7 @@ def index_add_(self, /, axis, index, source):
         source = as_operand(source)
     flags = self._flags | index._flags | source._flags
     try:
-        kernel = operators.index_add_.calls[get_state()][flags]
+        kernel = _index_add__calls[get_state()][flags]
     except KeyError:
         kernel = operators.index_add_.link_call(flags)
     return kernel(self, axis, index, source)
@@ -241,7 +272,7 @@ def index_put(self, /, indices, values, accumulate=False):
         if t is not None:
             flags |= t._flags
     try:
-        kernel = operators.index_put.calls[get_state()][flags]
+        kernel = _index_put_calls[get_state()][flags]
     except KeyError:
         kernel = operators.index_put.link_call(flags)
     return kernel(self, indices, values, accumulate)
@@ -259,7 +290,7 @@ def index_put_(self, /, indices, values, accumulate=False):
         if t is not None:
             flags |= t._flags
     try:
-        kernel = operators.index_put_.calls[get_state()][flags]
+        kernel = _index_put__calls[get_state()][flags]
     except KeyError:
         kernel = operators.index_put_.link_call(flags)
     return kernel(self, indices, values, accumulate)
@@ -273,7 +304,7 @@ def index_select(self, /, axis, index):
         index = as_operand(index)
     flags = self._flags | index._flags
     try:
-        kernel = operators.index_select.calls[get_state()][flags]
+        kernel = _index_select_calls[get_state()][flags]
     except KeyError:
         kernel = operators.index_select.link_call(flags)
     return kernel(self, axis, index)
@@ -289,7 +320,7 @@ def masked_fill(self, /, mask, value):
         value = as_operand(value)
     flags = self._flags | mask._flags | value._flags
     try:
-        kernel = operators.masked_fill.calls[get_state()][flags]
+        kernel = _masked_fill_calls[get_state()][flags]
     except KeyError:
         kernel = operators.masked_fill.link_call(flags)
     return kernel(self, mask, value)
@@ -305,7 +336,7 @@ def masked_fill_(self, /, mask, value):
         value = as_operand(value)
     flags = self._flags | mask._flags | value._flags
     try:
-        kernel = operators.masked_fill_.calls[get_state()][flags]
+        kernel = _masked_fill__calls[get_state()][flags]
     except KeyError:
         kernel = operators.masked_fill_.link_call(flags)
     return kernel(self, mask, value)
@@ -319,7 +350,7 @@ def masked_select(self, /, mask):
         mask = as_operand(mask)
     flags = self._flags | mask._flags
     try:
-        kernel = operators.masked_select.calls[get_state()][flags]
+        kernel = _masked_select_calls[get_state()][flags]
     except KeyError:
         kernel = operators.masked_select.link_call(flags)
     return kernel(self, mask)
@@ -335,7 +366,7 @@ def put(self, /, indices, values, mode="raise"):
         values = as_operand(values)
     flags = self._flags | indices._flags | values._flags
     try:
-        kernel = operators.put.calls[get_state()][flags]
+        kernel = _put_calls[get_state()][flags]
     except KeyError:
         kernel = operators.put.link_call(flags)
     return kernel(self, indices, values, mode)
@@ -351,7 +382,7 @@ def put_(self, /, indices, values, mode="raise"):
         values = as_operand(values)
     flags = self._flags | indices._flags | values._flags
     try:
-        kernel = operators.put_.calls[get_state()][flags]
+        kernel = _put__calls[get_state()][flags]
     except KeyError:
         kernel = operators.put_.link_call(flags)
     return kernel(self, indices, values, mode)
@@ -367,7 +398,7 @@ def put_along_axis(self, /, indices, values, axis=-1, accumulate=False):
         values = as_operand(values)
     flags = self._flags | indices._flags | values._flags
     try:
-        kernel = operators.put_along_axis.calls[get_state()][flags]
+        kernel = _put_along_axis_calls[get_state()][flags]
     except KeyError:
         kernel = operators.put_along_axis.link_call(flags)
     return kernel(self, indices, values, axis, accumulate)
@@ -383,7 +414,7 @@ def put_along_axis_(self, /, indices, values, axis=-1, accumulate=False):
         values = as_operand(values)
     flags = self._flags | indices._flags | values._flags
     try:
-        kernel = operators.put_along_axis_.calls[get_state()][flags]
+        kernel = _put_along_axis__calls[get_state()][flags]
     except KeyError:
         kernel = operators.put_along_axis_.link_call(flags)
     return kernel(self, indices, values, axis, accumulate)
@@ -399,7 +430,7 @@ def scatter(self, /, axis, index, src):
         src = as_operand(src)
     flags = self._flags | index._flags | src._flags
     try:
-        kernel = operators.scatter.calls[get_state()][flags]
+        kernel = _scatter_calls[get_state()][flags]
     except KeyError:
         kernel = operators.scatter.link_call(flags)
     return kernel(self, axis, index, src)
@@ -415,7 +446,7 @@ def scatter_(self, /, axis, index, src):
         src = as_operand(src)
     flags = self._flags | index._flags | src._flags
     try:
-        kernel = operators.scatter_.calls[get_state()][flags]
+        kernel = _scatter__calls[get_state()][flags]
     except KeyError:
         kernel = operators.scatter_.link_call(flags)
     return kernel(self, axis, index, src)
@@ -431,7 +462,7 @@ def scatter_add(self, /, axis, index, src):
         src = as_operand(src)
     flags = self._flags | index._flags | src._flags
     try:
-        kernel = operators.scatter_add.calls[get_state()][flags]
+        kernel = _scatter_add_calls[get_state()][flags]
     except KeyError:
         kernel = operators.scatter_add.link_call(flags)
     return kernel(self, axis, index, src)
@@ -447,7 +478,7 @@ def scatter_add_(self, /, axis, index, src):
         src = as_operand(src)
     flags = self._flags | index._flags | src._flags
     try:
-        kernel = operators.scatter_add_.calls[get_state()][flags]
+        kernel = _scatter_add__calls[get_state()][flags]
     except KeyError:
         kernel = operators.scatter_add_.link_call(flags)
     return kernel(self, axis, index, src)
@@ -461,7 +492,7 @@ def take(self, /, indices, axis=None, mode="raise"):
         indices = as_operand(indices)
     flags = self._flags | indices._flags
     try:
-        kernel = operators.take.calls[get_state()][flags]
+        kernel = _take_calls[get_state()][flags]
     except KeyError:
         kernel = operators.take.link_call(flags)
     return kernel(self, indices, axis, mode)
@@ -475,7 +506,7 @@ def take_along_axis(self, /, indices, axis=-1):
         indices = as_operand(indices)
     flags = self._flags | indices._flags
     try:
-        kernel = operators.take_along_axis.calls[get_state()][flags]
+        kernel = _take_along_axis_calls[get_state()][flags]
     except KeyError:
         kernel = operators.take_along_axis.link_call(flags)
     return kernel(self, indices, axis)
@@ -487,7 +518,7 @@ def zero_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.zero_.calls[get_state()][flags]
+        kernel = _zero__calls[get_state()][flags]
     except KeyError:
         kernel = operators.zero_.link_call(flags)
     return kernel(self)

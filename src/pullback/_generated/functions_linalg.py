@@ -43,6 +43,37 @@ __all__ = [
     "linalg_vector_norm",
 ]
 
+__adjugate_calls = operators._adjugate.calls
+__inv_or_inf_calls = operators._inv_or_inf.calls
+_linalg_cholesky_calls = operators.linalg_cholesky.calls
+_linalg_cond_calls = operators.linalg_cond.calls
+_linalg_cross_calls = operators.linalg_cross.calls
+_linalg_det_calls = operators.linalg_det.calls
+_linalg_diagonal_calls = operators.linalg_diagonal.calls
+_linalg_eig_calls = operators.linalg_eig.calls
+_linalg_eigh_calls = operators.linalg_eigh.calls
+_linalg_eigvals_calls = operators.linalg_eigvals.calls
+_linalg_eigvalsh_calls = operators.linalg_eigvalsh.calls
+_linalg_expm_calls = operators.linalg_expm.calls
+_linalg_inv_calls = operators.linalg_inv.calls
+_linalg_lstsq_calls = operators.linalg_lstsq.calls
+_linalg_matrix_norm_calls = operators.linalg_matrix_norm.calls
+_linalg_matrix_power_calls = operators.linalg_matrix_power.calls
+_linalg_matrix_rank_calls = operators.linalg_matrix_rank.calls
+_linalg_multi_dot_calls = operators.linalg_multi_dot.calls
+_linalg_norm_calls = operators.linalg_norm.calls
+_linalg_outer_calls = operators.linalg_outer.calls
+_linalg_pinv_calls = operators.linalg_pinv.calls
+_linalg_qr_calls = operators.linalg_qr.calls
+_linalg_slogdet_calls = operators.linalg_slogdet.calls
+_linalg_solve_calls = operators.linalg_solve.calls
+_linalg_svd_calls = operators.linalg_svd.calls
+_linalg_svdvals_calls = operators.linalg_svdvals.calls
+_linalg_tensorinv_calls = operators.linalg_tensorinv.calls
+_linalg_tensorsolve_calls = operators.linalg_tensorsolve.calls
+_linalg_trace_calls = operators.linalg_trace.calls
+_linalg_vector_norm_calls = operators.linalg_vector_norm.calls
+
 
 def _adjugate(self, /):
     """The transposed matrix of cofactors, which is the derivative of the determinant."""
@@ -50,7 +81,7 @@ def _adjugate(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._adjugate.calls[get_state()][flags]
+        kernel = __adjugate_calls[get_state()][flags]
     except KeyError:
         kernel = operators._adjugate.link_call(flags)
     return kernel(self)
@@ -62,7 +93,7 @@ def _inv_or_inf(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._inv_or_inf.calls[get_state()][flags]
+        kernel = __inv_or_inf_calls[get_state()][flags]
     except KeyError:
         kernel = operators._inv_or_inf.link_call(flags)
     return kernel(self)
@@ -74,7 +105,7 @@ def linalg_cholesky(self, /, *, upper=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_cholesky.calls[get_state()][flags]
+        kernel = _linalg_cholesky_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_cholesky.link_call(flags)
     return kernel(self, upper=upper)
@@ -86,7 +117,7 @@ def linalg_cond(self, /, p=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_cond.calls[get_state()][flags]
+        kernel = _linalg_cond_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_cond.link_call(flags)
     return kernel(self, p)
@@ -100,7 +131,7 @@ def linalg_cross(self, other, /, *, axis=-1):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.linalg_cross.calls[get_state()][flags]
+        kernel = _linalg_cross_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_cross.link_call(flags)
     return kernel(self, other, axis=axis)
@@ -112,7 +143,7 @@ def linalg_det(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_det.calls[get_state()][flags]
+        kernel = _linalg_det_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_det.link_call(flags)
     return kernel(self)
@@ -124,7 +155,7 @@ def linalg_diagonal(self, /, *, offset=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_diagonal.calls[get_state()][flags]
+        kernel = _linalg_diagonal_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_diagonal.link_call(flags)
     return kernel(self, offset=offset)
@@ -136,7 +167,7 @@ def linalg_eig(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_eig.calls[get_state()][flags]
+        kernel = _linalg_eig_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_eig.link_call(flags)
     return kernel(self)
@@ -148,7 +179,7 @@ def linalg_eigh(self, /, UPLO="L"):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_eigh.calls[get_state()][flags]
+        kernel = _linalg_eigh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_eigh.link_call(flags)
     return kernel(self, UPLO)
@@ -160,7 +191,7 @@ def linalg_eigvals(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_eigvals.calls[get_state()][flags]
+        kernel = _linalg_eigvals_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_eigvals.link_call(flags)
     return kernel(self)
@@ -172,7 +203,7 @@ def linalg_eigvalsh(self, /, UPLO="L"):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_eigvalsh.calls[get_state()][flags]
+        kernel = _linalg_eigvalsh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_eigvalsh.link_call(flags)
     return kernel(self, UPLO)
@@ -184,7 +215,7 @@ def linalg_expm(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_expm.calls[get_state()][flags]
+        kernel = _linalg_expm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_expm.link_call(flags)
     return kernel(self)
@@ -196,7 +227,7 @@ def linalg_inv(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_inv.calls[get_state()][flags]
+        kernel = _linalg_inv_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_inv.link_call(flags)
     return kernel(self)
@@ -210,7 +241,7 @@ def linalg_lstsq(self, other, /, rcond=None):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.linalg_lstsq.calls[get_state()][flags]
+        kernel = _linalg_lstsq_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_lstsq.link_call(flags)
     return kernel(self, other, rcond)
@@ -222,7 +253,7 @@ def linalg_matrix_norm(self, /, *, keepdims=False, ord=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_matrix_norm.calls[get_state()][flags]
+        kernel = _linalg_matrix_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_matrix_norm.link_call(flags)
     return kernel(self, keepdims=keepdims, ord=ord)
@@ -234,7 +265,7 @@ def linalg_matrix_power(self, /, n):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_matrix_power.calls[get_state()][flags]
+        kernel = _linalg_matrix_power_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_matrix_power.link_call(flags)
     return kernel(self, n)
@@ -246,7 +277,7 @@ def linalg_matrix_rank(self, /, tol=None, hermitian=False, *, rtol=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_matrix_rank.calls[get_state()][flags]
+        kernel = _linalg_matrix_rank_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_matrix_rank.link_call(flags)
     return kernel(self, tol, hermitian, rtol=rtol)
@@ -259,7 +290,7 @@ def linalg_multi_dot(arrays):
     for t in arrays:
         flags |= t._flags
     try:
-        kernel = operators.linalg_multi_dot.calls[get_state()][flags]
+        kernel = _linalg_multi_dot_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_multi_dot.link_call(flags)
     return kernel(arrays)
@@ -271,7 +302,7 @@ def linalg_norm(self, /, ord=None, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_norm.calls[get_state()][flags]
+        kernel = _linalg_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_norm.link_call(flags)
     return kernel(self, ord, axis, keepdims)
@@ -285,7 +316,7 @@ def linalg_outer(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.linalg_outer.calls[get_state()][flags]
+        kernel = _linalg_outer_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_outer.link_call(flags)
     return kernel(self, other)
@@ -297,7 +328,7 @@ def linalg_pinv(self, /, rcond=None, hermitian=False, *, rtol=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_pinv.calls[get_state()][flags]
+        kernel = _linalg_pinv_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_pinv.link_call(flags)
     return kernel(self, rcond, hermitian, rtol=rtol)
@@ -309,7 +340,7 @@ def linalg_qr(self, /, mode="reduced"):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_qr.calls[get_state()][flags]
+        kernel = _linalg_qr_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_qr.link_call(flags)
     return kernel(self, mode)
@@ -321,7 +352,7 @@ def linalg_slogdet(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_slogdet.calls[get_state()][flags]
+        kernel = _linalg_slogdet_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_slogdet.link_call(flags)
     return kernel(self)
@@ -335,7 +366,7 @@ def linalg_solve(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.linalg_solve.calls[get_state()][flags]
+        kernel = _linalg_solve_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_solve.link_call(flags)
     return kernel(self, other)
@@ -347,7 +378,7 @@ def linalg_svd(self, /, full_matrices=True, hermitian=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_svd.calls[get_state()][flags]
+        kernel = _linalg_svd_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_svd.link_call(flags)
     return kernel(self, full_matrices, hermitian)
@@ -359,7 +390,7 @@ def linalg_svdvals(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_svdvals.calls[get_state()][flags]
+        kernel = _linalg_svdvals_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_svdvals.link_call(flags)
     return kernel(self)
@@ -371,7 +402,7 @@ def linalg_tensorinv(self, /, ind=2):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_tensorinv.calls[get_state()][flags]
+        kernel = _linalg_tensorinv_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_tensorinv.link_call(flags)
     return kernel(self, ind)
@@ -385,7 +416,7 @@ def linalg_tensorsolve(self, other, /, axes=None):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.linalg_tensorsolve.calls[get_state()][flags]
+        kernel = _linalg_tensorsolve_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_tensorsolve.link_call(flags)
     return kernel(self, other, axes)
@@ -397,7 +428,7 @@ def linalg_trace(self, /, *, offset=0, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_trace.calls[get_state()][flags]
+        kernel = _linalg_trace_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_trace.link_call(flags)
     return kernel(self, offset=offset, dtype=dtype)
@@ -409,7 +440,7 @@ def linalg_vector_norm(self, /, *, axis=None, keepdims=False, ord=2):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.linalg_vector_norm.calls[get_state()][flags]
+        kernel = _linalg_vector_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linalg_vector_norm.link_call(flags)
     return kernel(self, axis=axis, keepdims=keepdims, ord=ord)

@@ -25,6 +25,19 @@ __all__ = [
     "scaled_dot_product_attention",
 ]
 
+__dropout_calls = operators._dropout.calls
+__embedding_backward_calls = operators._embedding_backward.calls
+__masked_scale_calls = operators._masked_scale.calls
+__safe_softmax_calls = operators._safe_softmax.calls
+_bilinear_calls = operators.bilinear.calls
+_dropout_calls = operators.dropout.calls
+_embedding_calls = operators.embedding.calls
+_linear_calls = operators.linear.calls
+_one_hot_calls = operators.one_hot.calls
+_pixel_shuffle_calls = operators.pixel_shuffle.calls
+_pixel_unshuffle_calls = operators.pixel_unshuffle.calls
+_scaled_dot_product_attention_calls = operators.scaled_dot_product_attention.calls
+
 
 def _dropout(self, /, p, generator=None):
     """Dropout, with the mask of what is kept."""
@@ -32,7 +45,7 @@ def _dropout(self, /, p, generator=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._dropout.calls[get_state()][flags]
+        kernel = __dropout_calls[get_state()][flags]
     except KeyError:
         kernel = operators._dropout.link_call(flags)
     return kernel(self, p, generator)
@@ -46,7 +59,7 @@ def _embedding_backward(grad_output, indices, rows, padding_idx=None):
         indices = as_operand(indices)
     flags = grad_output._flags | indices._flags
     try:
-        kernel = operators._embedding_backward.calls[get_state()][flags]
+        kernel = __embedding_backward_calls[get_state()][flags]
     except KeyError:
         kernel = operators._embedding_backward.link_call(flags)
     return kernel(grad_output, indices, rows, padding_idx)
@@ -60,7 +73,7 @@ def _masked_scale(self, /, mask, scale):
         mask = as_operand(mask)
     flags = self._flags | mask._flags
     try:
-        kernel = operators._masked_scale.calls[get_state()][flags]
+        kernel = __masked_scale_calls[get_state()][flags]
     except KeyError:
         kernel = operators._masked_scale.link_call(flags)
     return kernel(self, mask, scale)
@@ -72,7 +85,7 @@ def _safe_softmax(self, /, axis=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._safe_softmax.calls[get_state()][flags]
+        kernel = __safe_softmax_calls[get_state()][flags]
     except KeyError:
         kernel = operators._safe_softmax.link_call(flags)
     return kernel(self, axis)
@@ -92,7 +105,7 @@ def bilinear(self, other, /, weight, bias=None):
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.bilinear.calls[get_state()][flags]
+        kernel = _bilinear_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bilinear.link_call(flags)
     return kernel(self, other, weight, bias)
@@ -104,7 +117,7 @@ def dropout(self, /, p=0.5, training=True, *, generator=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.dropout.calls[get_state()][flags]
+        kernel = _dropout_calls[get_state()][flags]
     except KeyError:
         kernel = operators.dropout.link_call(flags)
     return kernel(self, p, training, generator=generator)
@@ -118,7 +131,7 @@ def embedding(self, /, weight, padding_idx=None):
         weight = as_operand(weight)
     flags = self._flags | weight._flags
     try:
-        kernel = operators.embedding.calls[get_state()][flags]
+        kernel = _embedding_calls[get_state()][flags]
     except KeyError:
         kernel = operators.embedding.link_call(flags)
     return kernel(self, weight, padding_idx)
@@ -136,7 +149,7 @@ def linear(self, /, weight, bias=None):
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.linear.calls[get_state()][flags]
+        kernel = _linear_calls[get_state()][flags]
     except KeyError:
         kernel = operators.linear.link_call(flags)
     return kernel(self, weight, bias)
@@ -148,7 +161,7 @@ def one_hot(self, /, num_classes=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.one_hot.calls[get_state()][flags]
+        kernel = _one_hot_calls[get_state()][flags]
     except KeyError:
         kernel = operators.one_hot.link_call(flags)
     return kernel(self, num_classes)
@@ -160,7 +173,7 @@ def pixel_shuffle(self, /, upscale_factor):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.pixel_shuffle.calls[get_state()][flags]
+        kernel = _pixel_shuffle_calls[get_state()][flags]
     except KeyError:
         kernel = operators.pixel_shuffle.link_call(flags)
     return kernel(self, upscale_factor)
@@ -172,7 +185,7 @@ def pixel_unshuffle(self, /, downscale_factor):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.pixel_unshuffle.calls[get_state()][flags]
+        kernel = _pixel_unshuffle_calls[get_state()][flags]
     except KeyError:
         kernel = operators.pixel_unshuffle.link_call(flags)
     return kernel(self, downscale_factor)
@@ -194,7 +207,7 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         flags |= attn_mask._flags
     try:
-        kernel = operators.scaled_dot_product_attention.calls[get_state()][flags]
+        kernel = _scaled_dot_product_attention_calls[get_state()][flags]
     except KeyError:
         kernel = operators.scaled_dot_product_attention.link_call(flags)
     return kernel(

@@ -56,6 +56,50 @@ __all__ = [
     "threshold_",
 ]
 
+__elu_curve_calls = operators._elu_curve.calls
+__elu_slope_calls = operators._elu_slope.calls
+__gelu_slope_calls = operators._gelu_slope.calls
+__hardswish_slope_calls = operators._hardswish_slope.calls
+__logsigmoid_slope_calls = operators._logsigmoid_slope.calls
+__mish_slope_calls = operators._mish_slope.calls
+__pass_above_calls = operators._pass_above.calls
+__pass_between_calls = operators._pass_between.calls
+__pass_leaky_calls = operators._pass_leaky.calls
+__pass_outside_calls = operators._pass_outside.calls
+__prelu_calls = operators._prelu.calls
+__silu_slope_calls = operators._silu_slope.calls
+_celu_calls = operators.celu.calls
+_celu__calls = operators.celu_.calls
+_elu_calls = operators.elu.calls
+_elu__calls = operators.elu_.calls
+_gelu_calls = operators.gelu.calls
+_glu_calls = operators.glu.calls
+_hardshrink_calls = operators.hardshrink.calls
+_hardsigmoid_calls = operators.hardsigmoid.calls
+_hardswish_calls = operators.hardswish.calls
+_hardtanh_calls = operators.hardtanh.calls
+_hardtanh__calls = operators.hardtanh_.calls
+_leaky_relu_calls = operators.leaky_relu.calls
+_leaky_relu__calls = operators.leaky_relu_.calls
+_log_softmax_calls = operators.log_softmax.calls
+_logsigmoid_calls = operators.logsigmoid.calls
+_mish_calls = operators.mish.calls
+_prelu_calls = operators.prelu.calls
+_relu_calls = operators.relu.calls
+_relu6_calls = operators.relu6.calls
+_relu__calls = operators.relu_.calls
+_rrelu_calls = operators.rrelu.calls
+_selu_calls = operators.selu.calls
+_selu__calls = operators.selu_.calls
+_silu_calls = operators.silu.calls
+_softmax_calls = operators.softmax.calls
+_softmin_calls = operators.softmin.calls
+_softshrink_calls = operators.softshrink.calls
+_softsign_calls = operators.softsign.calls
+_tanhshrink_calls = operators.tanhshrink.calls
+_threshold_calls = operators.threshold.calls
+_threshold__calls = operators.threshold_.calls
+
 
 def _elu_curve(self, /, alpha, scale, input_scale):
     """The second derivative of the elu functions."""
@@ -63,7 +107,7 @@ def _elu_curve(self, /, alpha, scale, input_scale):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._elu_curve.calls[get_state()][flags]
+        kernel = __elu_curve_calls[get_state()][flags]
     except KeyError:
         kernel = operators._elu_curve.link_call(flags)
     return kernel(self, alpha, scale, input_scale)
@@ -75,7 +119,7 @@ def _elu_slope(self, /, alpha, scale, input_scale):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._elu_slope.calls[get_state()][flags]
+        kernel = __elu_slope_calls[get_state()][flags]
     except KeyError:
         kernel = operators._elu_slope.link_call(flags)
     return kernel(self, alpha, scale, input_scale)
@@ -87,7 +131,7 @@ def _gelu_slope(self, /, *, approximate="none"):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._gelu_slope.calls[get_state()][flags]
+        kernel = __gelu_slope_calls[get_state()][flags]
     except KeyError:
         kernel = operators._gelu_slope.link_call(flags)
     return kernel(self, approximate=approximate)
@@ -99,7 +143,7 @@ def _hardswish_slope(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._hardswish_slope.calls[get_state()][flags]
+        kernel = __hardswish_slope_calls[get_state()][flags]
     except KeyError:
         kernel = operators._hardswish_slope.link_call(flags)
     return kernel(self)
@@ -111,7 +155,7 @@ def _logsigmoid_slope(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._logsigmoid_slope.calls[get_state()][flags]
+        kernel = __logsigmoid_slope_calls[get_state()][flags]
     except KeyError:
         kernel = operators._logsigmoid_slope.link_call(flags)
     return kernel(self)
@@ -123,7 +167,7 @@ def _mish_slope(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._mish_slope.calls[get_state()][flags]
+        kernel = __mish_slope_calls[get_state()][flags]
     except KeyError:
         kernel = operators._mish_slope.link_call(flags)
     return kernel(self)
@@ -137,7 +181,7 @@ def _pass_above(grad_output, self, /, bound):
         self = as_operand(self)
     flags = grad_output._flags | self._flags
     try:
-        kernel = operators._pass_above.calls[get_state()][flags]
+        kernel = __pass_above_calls[get_state()][flags]
     except KeyError:
         kernel = operators._pass_above.link_call(flags)
     return kernel(grad_output, self, bound)
@@ -151,7 +195,7 @@ def _pass_between(grad_output, self, /, low, high):
         self = as_operand(self)
     flags = grad_output._flags | self._flags
     try:
-        kernel = operators._pass_between.calls[get_state()][flags]
+        kernel = __pass_between_calls[get_state()][flags]
     except KeyError:
         kernel = operators._pass_between.link_call(flags)
     return kernel(grad_output, self, low, high)
@@ -165,7 +209,7 @@ def _pass_leaky(grad_output, self, /, slope):
         self = as_operand(self)
     flags = grad_output._flags | self._flags
     try:
-        kernel = operators._pass_leaky.calls[get_state()][flags]
+        kernel = __pass_leaky_calls[get_state()][flags]
     except KeyError:
         kernel = operators._pass_leaky.link_call(flags)
     return kernel(grad_output, self, slope)
@@ -179,7 +223,7 @@ def _pass_outside(grad_output, self, /, low, high):
         self = as_operand(self)
     flags = grad_output._flags | self._flags
     try:
-        kernel = operators._pass_outside.calls[get_state()][flags]
+        kernel = __pass_outside_calls[get_state()][flags]
     except KeyError:
         kernel = operators._pass_outside.link_call(flags)
     return kernel(grad_output, self, low, high)
@@ -193,7 +237,7 @@ def _prelu(self, /, weight):
         weight = as_operand(weight)
     flags = self._flags | weight._flags
     try:
-        kernel = operators._prelu.calls[get_state()][flags]
+        kernel = __prelu_calls[get_state()][flags]
     except KeyError:
         kernel = operators._prelu.link_call(flags)
     return kernel(self, weight)
@@ -205,7 +249,7 @@ def _silu_slope(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._silu_slope.calls[get_state()][flags]
+        kernel = __silu_slope_calls[get_state()][flags]
     except KeyError:
         kernel = operators._silu_slope.link_call(flags)
     return kernel(self)
@@ -217,7 +261,7 @@ def celu(self, /, alpha=1.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.celu.calls[get_state()][flags]
+        kernel = _celu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.celu.link_call(flags)
     return kernel(self, alpha)
@@ -229,7 +273,7 @@ def celu_(self, /, alpha=1.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.celu_.calls[get_state()][flags]
+        kernel = _celu__calls[get_state()][flags]
     except KeyError:
         kernel = operators.celu_.link_call(flags)
     return kernel(self, alpha)
@@ -241,7 +285,7 @@ def elu(self, /, alpha=1.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.elu.calls[get_state()][flags]
+        kernel = _elu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.elu.link_call(flags)
     return kernel(self, alpha)
@@ -253,7 +297,7 @@ def elu_(self, /, alpha=1.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.elu_.calls[get_state()][flags]
+        kernel = _elu__calls[get_state()][flags]
     except KeyError:
         kernel = operators.elu_.link_call(flags)
     return kernel(self, alpha)
@@ -265,7 +309,7 @@ def gelu(self, /, *, approximate="none"):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.gelu.calls[get_state()][flags]
+        kernel = _gelu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.gelu.link_call(flags)
     return kernel(self, approximate=approximate)
@@ -277,7 +321,7 @@ def glu(self, /, axis=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.glu.calls[get_state()][flags]
+        kernel = _glu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.glu.link_call(flags)
     return kernel(self, axis)
@@ -289,7 +333,7 @@ def hardshrink(self, /, lambd=0.5):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.hardshrink.calls[get_state()][flags]
+        kernel = _hardshrink_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hardshrink.link_call(flags)
     return kernel(self, lambd)
@@ -301,7 +345,7 @@ def hardsigmoid(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.hardsigmoid.calls[get_state()][flags]
+        kernel = _hardsigmoid_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hardsigmoid.link_call(flags)
     return kernel(self)
@@ -313,7 +357,7 @@ def hardswish(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.hardswish.calls[get_state()][flags]
+        kernel = _hardswish_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hardswish.link_call(flags)
     return kernel(self)
@@ -325,7 +369,7 @@ def hardtanh(self, /, min_val=-1.0, max_val=1.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.hardtanh.calls[get_state()][flags]
+        kernel = _hardtanh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hardtanh.link_call(flags)
     return kernel(self, min_val, max_val)
@@ -337,7 +381,7 @@ def hardtanh_(self, /, min_val=-1.0, max_val=1.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.hardtanh_.calls[get_state()][flags]
+        kernel = _hardtanh__calls[get_state()][flags]
     except KeyError:
         kernel = operators.hardtanh_.link_call(flags)
     return kernel(self, min_val, max_val)
@@ -349,7 +393,7 @@ def leaky_relu(self, /, negative_slope=0.01):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.leaky_relu.calls[get_state()][flags]
+        kernel = _leaky_relu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.leaky_relu.link_call(flags)
     return kernel(self, negative_slope)
@@ -361,7 +405,7 @@ def leaky_relu_(self, /, negative_slope=0.01):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.leaky_relu_.calls[get_state()][flags]
+        kernel = _leaky_relu__calls[get_state()][flags]
     except KeyError:
         kernel = operators.leaky_relu_.link_call(flags)
     return kernel(self, negative_slope)
@@ -373,7 +417,7 @@ def log_softmax(self, /, axis=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.log_softmax.calls[get_state()][flags]
+        kernel = _log_softmax_calls[get_state()][flags]
     except KeyError:
         kernel = operators.log_softmax.link_call(flags)
     return kernel(self, axis)
@@ -385,7 +429,7 @@ def logsigmoid(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.logsigmoid.calls[get_state()][flags]
+        kernel = _logsigmoid_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logsigmoid.link_call(flags)
     return kernel(self)
@@ -397,7 +441,7 @@ def mish(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.mish.calls[get_state()][flags]
+        kernel = _mish_calls[get_state()][flags]
     except KeyError:
         kernel = operators.mish.link_call(flags)
     return kernel(self)
@@ -411,7 +455,7 @@ def prelu(self, /, weight):
         weight = as_operand(weight)
     flags = self._flags | weight._flags
     try:
-        kernel = operators.prelu.calls[get_state()][flags]
+        kernel = _prelu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.prelu.link_call(flags)
     return kernel(self, weight)
@@ -423,7 +467,7 @@ def relu(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.relu.calls[get_state()][flags]
+        kernel = _relu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.relu.link_call(flags)
     return kernel(self)
@@ -435,7 +479,7 @@ def relu6(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.relu6.calls[get_state()][flags]
+        kernel = _relu6_calls[get_state()][flags]
     except KeyError:
         kernel = operators.relu6.link_call(flags)
     return kernel(self)
@@ -447,7 +491,7 @@ def relu_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.relu_.calls[get_state()][flags]
+        kernel = _relu__calls[get_state()][flags]
     except KeyError:
         kernel = operators.relu_.link_call(flags)
     return kernel(self)
@@ -459,7 +503,7 @@ def rrelu(self, /, lower=0.125, upper=0.3333333333333333, training=False, *, gen
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.rrelu.calls[get_state()][flags]
+        kernel = _rrelu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.rrelu.link_call(flags)
     return kernel(self, lower, upper, training, generator=generator)
@@ -471,7 +515,7 @@ def selu(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.selu.calls[get_state()][flags]
+        kernel = _selu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.selu.link_call(flags)
     return kernel(self)
@@ -483,7 +527,7 @@ def selu_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.selu_.calls[get_state()][flags]
+        kernel = _selu__calls[get_state()][flags]
     except KeyError:
         kernel = operators.selu_.link_call(flags)
     return kernel(self)
@@ -495,7 +539,7 @@ def silu(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.silu.calls[get_state()][flags]
+        kernel = _silu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.silu.link_call(flags)
     return kernel(self)
@@ -507,7 +551,7 @@ def softmax(self, /, axis=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.softmax.calls[get_state()][flags]
+        kernel = _softmax_calls[get_state()][flags]
     except KeyError:
         kernel = operators.softmax.link_call(flags)
     return kernel(self, axis)
@@ -519,7 +563,7 @@ def softmin(self, /, axis=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.softmin.calls[get_state()][flags]
+        kernel = _softmin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.softmin.link_call(flags)
     return kernel(self, axis)
@@ -531,7 +575,7 @@ def softshrink(self, /, lambd=0.5):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.softshrink.calls[get_state()][flags]
+        kernel = _softshrink_calls[get_state()][flags]
     except KeyError:
         kernel = operators.softshrink.link_call(flags)
     return kernel(self, lambd)
@@ -543,7 +587,7 @@ def softsign(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.softsign.calls[get_state()][flags]
+        kernel = _softsign_calls[get_state()][flags]
     except KeyError:
         kernel = operators.softsign.link_call(flags)
     return kernel(self)
@@ -555,7 +599,7 @@ def tanhshrink(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.tanhshrink.calls[get_state()][flags]
+        kernel = _tanhshrink_calls[get_state()][flags]
     except KeyError:
         kernel = operators.tanhshrink.link_call(flags)
     return kernel(self)
@@ -567,7 +611,7 @@ def threshold(self, /, threshold, value):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.threshold.calls[get_state()][flags]
+        kernel = _threshold_calls[get_state()][flags]
     except KeyError:
         kernel = operators.threshold.link_call(flags)
     return kernel(self, threshold, value)
@@ -579,7 +623,7 @@ def threshold_(self, /, threshold, value):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.threshold_.calls[get_state()][flags]
+        kernel = _threshold__calls[get_state()][flags]
     except KeyError:
         kernel = operators.threshold_.link_call(flags)
     return kernel(self, threshold, value)

@@ -26,6 +26,20 @@ __all__ = [
     "unfold",
 ]
 
+__col2im_calls = operators._col2im.calls
+__conv_calls = operators._conv.calls
+__conv_input_calls = operators._conv_input.calls
+__conv_weight_calls = operators._conv_weight.calls
+__im2col_calls = operators._im2col.calls
+_col2im_calls = operators.col2im.calls
+_conv1d_calls = operators.conv1d.calls
+_conv2d_calls = operators.conv2d.calls
+_conv3d_calls = operators.conv3d.calls
+_conv_transpose1d_calls = operators.conv_transpose1d.calls
+_conv_transpose2d_calls = operators.conv_transpose2d.calls
+_conv_transpose3d_calls = operators.conv_transpose3d.calls
+_im2col_calls = operators.im2col.calls
+
 
 def _col2im(self, /, output_size, kernel_size, dilation, padding, stride):
     """The sum of windows laid back where they came from."""
@@ -33,7 +47,7 @@ def _col2im(self, /, output_size, kernel_size, dilation, padding, stride):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._col2im.calls[get_state()][flags]
+        kernel = __col2im_calls[get_state()][flags]
     except KeyError:
         kernel = operators._col2im.link_call(flags)
     return kernel(self, output_size, kernel_size, dilation, padding, stride)
@@ -51,7 +65,7 @@ def _conv(self, /, weight, bias, stride, padding, dilation, groups):
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators._conv.calls[get_state()][flags]
+        kernel = __conv_calls[get_state()][flags]
     except KeyError:
         kernel = operators._conv.link_call(flags)
     return kernel(self, weight, bias, stride, padding, dilation, groups)
@@ -65,7 +79,7 @@ def _conv_input(grad_output, weight, space, stride, padding, dilation, groups):
         weight = as_operand(weight)
     flags = grad_output._flags | weight._flags
     try:
-        kernel = operators._conv_input.calls[get_state()][flags]
+        kernel = __conv_input_calls[get_state()][flags]
     except KeyError:
         kernel = operators._conv_input.link_call(flags)
     return kernel(grad_output, weight, space, stride, padding, dilation, groups)
@@ -79,7 +93,7 @@ def _conv_weight(self, /, grad_output, kernel_size, stride, padding, dilation, g
         grad_output = as_operand(grad_output)
     flags = self._flags | grad_output._flags
     try:
-        kernel = operators._conv_weight.calls[get_state()][flags]
+        kernel = __conv_weight_calls[get_state()][flags]
     except KeyError:
         kernel = operators._conv_weight.link_call(flags)
     return kernel(self, grad_output, kernel_size, stride, padding, dilation, groups)
@@ -91,7 +105,7 @@ def _im2col(self, /, kernel_size, dilation, padding, stride):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._im2col.calls[get_state()][flags]
+        kernel = __im2col_calls[get_state()][flags]
     except KeyError:
         kernel = operators._im2col.link_call(flags)
     return kernel(self, kernel_size, dilation, padding, stride)
@@ -103,7 +117,7 @@ def fold(self, /, output_size, kernel_size, dilation=1, padding=0, stride=1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.col2im.calls[get_state()][flags]
+        kernel = _col2im_calls[get_state()][flags]
     except KeyError:
         kernel = operators.col2im.link_call(flags)
     return kernel(self, output_size, kernel_size, dilation, padding, stride)
@@ -121,7 +135,7 @@ def conv1d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.conv1d.calls[get_state()][flags]
+        kernel = _conv1d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.conv1d.link_call(flags)
     return kernel(self, weight, bias, stride, padding, dilation, groups)
@@ -139,7 +153,7 @@ def conv2d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.conv2d.calls[get_state()][flags]
+        kernel = _conv2d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.conv2d.link_call(flags)
     return kernel(self, weight, bias, stride, padding, dilation, groups)
@@ -157,7 +171,7 @@ def conv3d(self, /, weight, bias=None, stride=1, padding=0, dilation=1, groups=1
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.conv3d.calls[get_state()][flags]
+        kernel = _conv3d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.conv3d.link_call(flags)
     return kernel(self, weight, bias, stride, padding, dilation, groups)
@@ -177,7 +191,7 @@ def conv_transpose1d(
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.conv_transpose1d.calls[get_state()][flags]
+        kernel = _conv_transpose1d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.conv_transpose1d.link_call(flags)
     return kernel(self, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -197,7 +211,7 @@ def conv_transpose2d(
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.conv_transpose2d.calls[get_state()][flags]
+        kernel = _conv_transpose2d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.conv_transpose2d.link_call(flags)
     return kernel(self, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -217,7 +231,7 @@ def conv_transpose3d(
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.conv_transpose3d.calls[get_state()][flags]
+        kernel = _conv_transpose3d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.conv_transpose3d.link_call(flags)
     return kernel(self, weight, bias, stride, padding, output_padding, groups, dilation)
@@ -229,7 +243,7 @@ def unfold(self, /, kernel_size, dilation=1, padding=0, stride=1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.im2col.calls[get_state()][flags]
+        kernel = _im2col_calls[get_state()][flags]
     except KeyError:
         kernel = operators.im2col.link_call(flags)
     return kernel(self, kernel_size, dilation, padding, stride)

@@ -20,6 +20,14 @@ __all__ = [
     "pdist",
 ]
 
+__euclidean_calls = operators._euclidean.calls
+__length_calls = operators._length.calls
+_cdist_calls = operators.cdist.calls
+_cosine_similarity_calls = operators.cosine_similarity.calls
+_normalize_calls = operators.normalize.calls
+_pairwise_distance_calls = operators.pairwise_distance.calls
+_pdist_calls = operators.pdist.calls
+
 
 def _euclidean(self, other, /):
     """The distance of each row of the first to each row of the second."""
@@ -29,7 +37,7 @@ def _euclidean(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators._euclidean.calls[get_state()][flags]
+        kernel = __euclidean_calls[get_state()][flags]
     except KeyError:
         kernel = operators._euclidean.link_call(flags)
     return kernel(self, other)
@@ -41,7 +49,7 @@ def _length(self, /, ord, axis):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._length.calls[get_state()][flags]
+        kernel = __length_calls[get_state()][flags]
     except KeyError:
         kernel = operators._length.link_call(flags)
     return kernel(self, ord, axis)
@@ -55,7 +63,7 @@ def cdist(self, other, /, p=2.0):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.cdist.calls[get_state()][flags]
+        kernel = _cdist_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cdist.link_call(flags)
     return kernel(self, other, p)
@@ -69,7 +77,7 @@ def cosine_similarity(self, other, /, axis=1, eps=1e-08):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.cosine_similarity.calls[get_state()][flags]
+        kernel = _cosine_similarity_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cosine_similarity.link_call(flags)
     return kernel(self, other, axis, eps)
@@ -81,7 +89,7 @@ def normalize(self, /, p=2.0, axis=1, eps=1e-12):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.normalize.calls[get_state()][flags]
+        kernel = _normalize_calls[get_state()][flags]
     except KeyError:
         kernel = operators.normalize.link_call(flags)
     return kernel(self, p, axis, eps)
@@ -95,7 +103,7 @@ def pairwise_distance(self, other, /, p=2.0, eps=1e-06, keepdims=False):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.pairwise_distance.calls[get_state()][flags]
+        kernel = _pairwise_distance_calls[get_state()][flags]
     except KeyError:
         kernel = operators.pairwise_distance.link_call(flags)
     return kernel(self, other, p, eps, keepdims)
@@ -107,7 +115,7 @@ def pdist(self, /, p=2.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.pdist.calls[get_state()][flags]
+        kernel = _pdist_calls[get_state()][flags]
     except KeyError:
         kernel = operators.pdist.link_call(flags)
     return kernel(self, p)

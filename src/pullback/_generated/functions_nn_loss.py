@@ -33,6 +33,27 @@ __all__ = [
     "triplet_margin_loss",
 ]
 
+__bce_calls = operators._bce.calls
+__bce_with_logits_calls = operators._bce_with_logits.calls
+__pick_calls = operators._pick.calls
+__place_calls = operators._place.calls
+_binary_cross_entropy_calls = operators.binary_cross_entropy.calls
+_binary_cross_entropy_with_logits_calls = operators.binary_cross_entropy_with_logits.calls
+_cosine_embedding_loss_calls = operators.cosine_embedding_loss.calls
+_cross_entropy_calls = operators.cross_entropy.calls
+_gaussian_nll_loss_calls = operators.gaussian_nll_loss.calls
+_hinge_embedding_loss_calls = operators.hinge_embedding_loss.calls
+_huber_loss_calls = operators.huber_loss.calls
+_kl_div_calls = operators.kl_div.calls
+_l1_loss_calls = operators.l1_loss.calls
+_margin_ranking_loss_calls = operators.margin_ranking_loss.calls
+_mse_loss_calls = operators.mse_loss.calls
+_nll_loss_calls = operators.nll_loss.calls
+_poisson_nll_loss_calls = operators.poisson_nll_loss.calls
+_smooth_l1_loss_calls = operators.smooth_l1_loss.calls
+_soft_margin_loss_calls = operators.soft_margin_loss.calls
+_triplet_margin_loss_calls = operators.triplet_margin_loss.calls
+
 
 def _bce(self, /, target):
     """The cross entropy of each probability, with logarithms no smaller than -100."""
@@ -42,7 +63,7 @@ def _bce(self, /, target):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators._bce.calls[get_state()][flags]
+        kernel = __bce_calls[get_state()][flags]
     except KeyError:
         kernel = operators._bce.link_call(flags)
     return kernel(self, target)
@@ -60,7 +81,7 @@ def _bce_with_logits(self, /, target, pos_weight=None):
     if pos_weight is not None:
         flags |= pos_weight._flags
     try:
-        kernel = operators._bce_with_logits.calls[get_state()][flags]
+        kernel = __bce_with_logits_calls[get_state()][flags]
     except KeyError:
         kernel = operators._bce_with_logits.link_call(flags)
     return kernel(self, target, pos_weight)
@@ -74,7 +95,7 @@ def _pick(self, /, target, ignore_index):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators._pick.calls[get_state()][flags]
+        kernel = __pick_calls[get_state()][flags]
     except KeyError:
         kernel = operators._pick.link_call(flags)
     return kernel(self, target, ignore_index)
@@ -88,7 +109,7 @@ def _place(grad_output, target, classes, ignore_index):
         target = as_operand(target)
     flags = grad_output._flags | target._flags
     try:
-        kernel = operators._place.calls[get_state()][flags]
+        kernel = __place_calls[get_state()][flags]
     except KeyError:
         kernel = operators._place.link_call(flags)
     return kernel(grad_output, target, classes, ignore_index)
@@ -106,7 +127,7 @@ def binary_cross_entropy(self, /, target, weight=None, *, reduction="mean"):
     if weight is not None:
         flags |= weight._flags
     try:
-        kernel = operators.binary_cross_entropy.calls[get_state()][flags]
+        kernel = _binary_cross_entropy_calls[get_state()][flags]
     except KeyError:
         kernel = operators.binary_cross_entropy.link_call(flags)
     return kernel(self, target, weight, reduction=reduction)
@@ -130,7 +151,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         flags |= pos_weight._flags
     try:
-        kernel = operators.binary_cross_entropy_with_logits.calls[get_state()][flags]
+        kernel = _binary_cross_entropy_with_logits_calls[get_state()][flags]
     except KeyError:
         kernel = operators.binary_cross_entropy_with_logits.link_call(flags)
     return kernel(self, target, weight, reduction=reduction, pos_weight=pos_weight)
@@ -146,7 +167,7 @@ def cosine_embedding_loss(self, other, /, target, *, margin=0.0, reduction="mean
         target = as_operand(target)
     flags = self._flags | other._flags | target._flags
     try:
-        kernel = operators.cosine_embedding_loss.calls[get_state()][flags]
+        kernel = _cosine_embedding_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cosine_embedding_loss.link_call(flags)
     return kernel(self, other, target, margin=margin, reduction=reduction)
@@ -166,7 +187,7 @@ def cross_entropy(
     if weight is not None:
         flags |= weight._flags
     try:
-        kernel = operators.cross_entropy.calls[get_state()][flags]
+        kernel = _cross_entropy_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cross_entropy.link_call(flags)
     return kernel(
@@ -189,7 +210,7 @@ def gaussian_nll_loss(self, /, target, var, *, full=False, eps=1e-06, reduction=
         var = as_operand(var)
     flags = self._flags | target._flags | var._flags
     try:
-        kernel = operators.gaussian_nll_loss.calls[get_state()][flags]
+        kernel = _gaussian_nll_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.gaussian_nll_loss.link_call(flags)
     return kernel(self, target, var, full=full, eps=eps, reduction=reduction)
@@ -203,7 +224,7 @@ def hinge_embedding_loss(self, /, target, *, margin=1.0, reduction="mean"):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.hinge_embedding_loss.calls[get_state()][flags]
+        kernel = _hinge_embedding_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hinge_embedding_loss.link_call(flags)
     return kernel(self, target, margin=margin, reduction=reduction)
@@ -217,7 +238,7 @@ def huber_loss(self, /, target, *, reduction="mean", delta=1.0):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.huber_loss.calls[get_state()][flags]
+        kernel = _huber_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.huber_loss.link_call(flags)
     return kernel(self, target, reduction=reduction, delta=delta)
@@ -231,7 +252,7 @@ def kl_div(self, /, target, *, reduction="mean", log_target=False):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.kl_div.calls[get_state()][flags]
+        kernel = _kl_div_calls[get_state()][flags]
     except KeyError:
         kernel = operators.kl_div.link_call(flags)
     return kernel(self, target, reduction=reduction, log_target=log_target)
@@ -245,7 +266,7 @@ def l1_loss(self, /, target, *, reduction="mean"):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.l1_loss.calls[get_state()][flags]
+        kernel = _l1_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.l1_loss.link_call(flags)
     return kernel(self, target, reduction=reduction)
@@ -261,7 +282,7 @@ def margin_ranking_loss(self, other, /, target, *, margin=0.0, reduction="mean")
         target = as_operand(target)
     flags = self._flags | other._flags | target._flags
     try:
-        kernel = operators.margin_ranking_loss.calls[get_state()][flags]
+        kernel = _margin_ranking_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.margin_ranking_loss.link_call(flags)
     return kernel(self, other, target, margin=margin, reduction=reduction)
@@ -275,7 +296,7 @@ def mse_loss(self, /, target, *, reduction="mean"):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.mse_loss.calls[get_state()][flags]
+        kernel = _mse_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.mse_loss.link_call(flags)
     return kernel(self, target, reduction=reduction)
@@ -293,7 +314,7 @@ def nll_loss(self, /, target, weight=None, *, ignore_index=-100, reduction="mean
     if weight is not None:
         flags |= weight._flags
     try:
-        kernel = operators.nll_loss.calls[get_state()][flags]
+        kernel = _nll_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nll_loss.link_call(flags)
     return kernel(self, target, weight, ignore_index=ignore_index, reduction=reduction)
@@ -307,7 +328,7 @@ def poisson_nll_loss(self, /, target, *, log_input=True, full=False, eps=1e-08, 
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.poisson_nll_loss.calls[get_state()][flags]
+        kernel = _poisson_nll_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.poisson_nll_loss.link_call(flags)
     return kernel(self, target, log_input=log_input, full=full, eps=eps, reduction=reduction)
@@ -321,7 +342,7 @@ def smooth_l1_loss(self, /, target, *, reduction="mean", beta=1.0):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.smooth_l1_loss.calls[get_state()][flags]
+        kernel = _smooth_l1_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.smooth_l1_loss.link_call(flags)
     return kernel(self, target, reduction=reduction, beta=beta)
@@ -335,7 +356,7 @@ def soft_margin_loss(self, /, target, *, reduction="mean"):
         target = as_operand(target)
     flags = self._flags | target._flags
     try:
-        kernel = operators.soft_margin_loss.calls[get_state()][flags]
+        kernel = _soft_margin_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.soft_margin_loss.link_call(flags)
     return kernel(self, target, reduction=reduction)
@@ -353,7 +374,7 @@ def triplet_margin_loss(
         negative = as_operand(negative)
     flags = self._flags | positive._flags | negative._flags
     try:
-        kernel = operators.triplet_margin_loss.calls[get_state()][flags]
+        kernel = _triplet_margin_loss_calls[get_state()][flags]
     except KeyError:
         kernel = operators.triplet_margin_loss.link_call(flags)
     return kernel(

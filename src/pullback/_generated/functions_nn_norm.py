@@ -20,6 +20,14 @@ __all__ = [
     "rms_norm",
 ]
 
+__norm_calls = operators._norm.calls
+__rms_norm_calls = operators._rms_norm.calls
+_batch_norm_calls = operators.batch_norm.calls
+_group_norm_calls = operators.group_norm.calls
+_instance_norm_calls = operators.instance_norm.calls
+_layer_norm_calls = operators.layer_norm.calls
+_rms_norm_calls = operators.rms_norm.calls
+
 
 def _norm(self, /, weight, bias, axis, eps):
     """Elements with mean 0 and variance 1 over axes, times a weight plus a bias that broadcast."""
@@ -35,7 +43,7 @@ def _norm(self, /, weight, bias, axis, eps):
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators._norm.calls[get_state()][flags]
+        kernel = __norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators._norm.link_call(flags)
     return kernel(self, weight, bias, axis, eps)
@@ -51,7 +59,7 @@ def _rms_norm(self, /, weight, axis, eps):
     if weight is not None:
         flags |= weight._flags
     try:
-        kernel = operators._rms_norm.calls[get_state()][flags]
+        kernel = __rms_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators._rms_norm.link_call(flags)
     return kernel(self, weight, axis, eps)
@@ -89,7 +97,7 @@ def batch_norm(
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.batch_norm.calls[get_state()][flags]
+        kernel = _batch_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.batch_norm.link_call(flags)
     return kernel(self, running_mean, running_var, weight, bias, training, momentum, eps)
@@ -109,7 +117,7 @@ def group_norm(self, /, num_groups, weight=None, bias=None, eps=1e-05):
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.group_norm.calls[get_state()][flags]
+        kernel = _group_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.group_norm.link_call(flags)
     return kernel(self, num_groups, weight, bias, eps)
@@ -147,7 +155,7 @@ def instance_norm(
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.instance_norm.calls[get_state()][flags]
+        kernel = _instance_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.instance_norm.link_call(flags)
     return kernel(self, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
@@ -167,7 +175,7 @@ def layer_norm(self, /, normalized_shape, weight=None, bias=None, eps=1e-05):
     if bias is not None:
         flags |= bias._flags
     try:
-        kernel = operators.layer_norm.calls[get_state()][flags]
+        kernel = _layer_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.layer_norm.link_call(flags)
     return kernel(self, normalized_shape, weight, bias, eps)
@@ -183,7 +191,7 @@ def rms_norm(self, /, normalized_shape, weight=None, eps=None):
     if weight is not None:
         flags |= weight._flags
     try:
-        kernel = operators.rms_norm.calls[get_state()][flags]
+        kernel = _rms_norm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.rms_norm.link_call(flags)
     return kernel(self, normalized_shape, weight, eps)

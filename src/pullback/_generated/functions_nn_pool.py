@@ -36,6 +36,30 @@ __all__ = [
     "max_pool2d_with_indices",
 ]
 
+__adaptive_avg_calls = operators._adaptive_avg.calls
+__adaptive_avg_backward_calls = operators._adaptive_avg_backward.calls
+__adaptive_max_pool_calls = operators._adaptive_max_pool.calls
+__avg_pool_calls = operators._avg_pool.calls
+__avg_pool_backward_calls = operators._avg_pool_backward.calls
+__max_pool_calls = operators._max_pool.calls
+__plane_gather_calls = operators._plane_gather.calls
+__plane_scatter_calls = operators._plane_scatter.calls
+__resize_calls = operators._resize.calls
+__resize_backward_calls = operators._resize_backward.calls
+_adaptive_avg_pool1d_calls = operators.adaptive_avg_pool1d.calls
+_adaptive_avg_pool2d_calls = operators.adaptive_avg_pool2d.calls
+_adaptive_max_pool1d_calls = operators.adaptive_max_pool1d.calls
+_adaptive_max_pool1d_with_indices_calls = operators.adaptive_max_pool1d_with_indices.calls
+_adaptive_max_pool2d_calls = operators.adaptive_max_pool2d.calls
+_adaptive_max_pool2d_with_indices_calls = operators.adaptive_max_pool2d_with_indices.calls
+_avg_pool1d_calls = operators.avg_pool1d.calls
+_avg_pool2d_calls = operators.avg_pool2d.calls
+_interpolate_calls = operators.interpolate.calls
+_max_pool1d_calls = operators.max_pool1d.calls
+_max_pool1d_with_indices_calls = operators.max_pool1d_with_indices.calls
+_max_pool2d_calls = operators.max_pool2d.calls
+_max_pool2d_with_indices_calls = operators.max_pool2d_with_indices.calls
+
 
 def _adaptive_avg(self, /, axis, size):
     """The means of as many cells as asked for, along one axis."""
@@ -43,7 +67,7 @@ def _adaptive_avg(self, /, axis, size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._adaptive_avg.calls[get_state()][flags]
+        kernel = __adaptive_avg_calls[get_state()][flags]
     except KeyError:
         kernel = operators._adaptive_avg.link_call(flags)
     return kernel(self, axis, size)
@@ -55,7 +79,7 @@ def _adaptive_avg_backward(grad_output, axis, length):
         grad_output = as_operand(grad_output)
     flags = grad_output._flags
     try:
-        kernel = operators._adaptive_avg_backward.calls[get_state()][flags]
+        kernel = __adaptive_avg_backward_calls[get_state()][flags]
     except KeyError:
         kernel = operators._adaptive_avg_backward.link_call(flags)
     return kernel(grad_output, axis, length)
@@ -67,7 +91,7 @@ def _adaptive_max_pool(self, /, size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._adaptive_max_pool.calls[get_state()][flags]
+        kernel = __adaptive_max_pool_calls[get_state()][flags]
     except KeyError:
         kernel = operators._adaptive_max_pool.link_call(flags)
     return kernel(self, size)
@@ -81,7 +105,7 @@ def _avg_pool(
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._avg_pool.calls[get_state()][flags]
+        kernel = __avg_pool_calls[get_state()][flags]
     except KeyError:
         kernel = operators._avg_pool.link_call(flags)
     return kernel(
@@ -97,7 +121,7 @@ def _avg_pool_backward(
         grad_output = as_operand(grad_output)
     flags = grad_output._flags
     try:
-        kernel = operators._avg_pool_backward.calls[get_state()][flags]
+        kernel = __avg_pool_backward_calls[get_state()][flags]
     except KeyError:
         kernel = operators._avg_pool_backward.link_call(flags)
     return kernel(
@@ -118,7 +142,7 @@ def _max_pool(self, /, kernel_size, stride, padding, dilation, ceil_mode):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._max_pool.calls[get_state()][flags]
+        kernel = __max_pool_calls[get_state()][flags]
     except KeyError:
         kernel = operators._max_pool.link_call(flags)
     return kernel(self, kernel_size, stride, padding, dilation, ceil_mode)
@@ -132,7 +156,7 @@ def _plane_gather(self, /, indices):
         indices = as_operand(indices)
     flags = self._flags | indices._flags
     try:
-        kernel = operators._plane_gather.calls[get_state()][flags]
+        kernel = __plane_gather_calls[get_state()][flags]
     except KeyError:
         kernel = operators._plane_gather.link_call(flags)
     return kernel(self, indices)
@@ -146,7 +170,7 @@ def _plane_scatter(grad_output, indices, shape):
         indices = as_operand(indices)
     flags = grad_output._flags | indices._flags
     try:
-        kernel = operators._plane_scatter.calls[get_state()][flags]
+        kernel = __plane_scatter_calls[get_state()][flags]
     except KeyError:
         kernel = operators._plane_scatter.link_call(flags)
     return kernel(grad_output, indices, shape)
@@ -158,7 +182,7 @@ def _resize(self, /, axis, size, mode, align_corners, scale):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._resize.calls[get_state()][flags]
+        kernel = __resize_calls[get_state()][flags]
     except KeyError:
         kernel = operators._resize.link_call(flags)
     return kernel(self, axis, size, mode, align_corners, scale)
@@ -170,7 +194,7 @@ def _resize_backward(grad_output, axis, length, mode, align_corners, scale):
         grad_output = as_operand(grad_output)
     flags = grad_output._flags
     try:
-        kernel = operators._resize_backward.calls[get_state()][flags]
+        kernel = __resize_backward_calls[get_state()][flags]
     except KeyError:
         kernel = operators._resize_backward.link_call(flags)
     return kernel(grad_output, axis, length, mode, align_corners, scale)
@@ -182,7 +206,7 @@ def adaptive_avg_pool1d(self, /, output_size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.adaptive_avg_pool1d.calls[get_state()][flags]
+        kernel = _adaptive_avg_pool1d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.adaptive_avg_pool1d.link_call(flags)
     return kernel(self, output_size)
@@ -194,7 +218,7 @@ def adaptive_avg_pool2d(self, /, output_size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.adaptive_avg_pool2d.calls[get_state()][flags]
+        kernel = _adaptive_avg_pool2d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.adaptive_avg_pool2d.link_call(flags)
     return kernel(self, output_size)
@@ -206,7 +230,7 @@ def adaptive_max_pool1d(self, /, output_size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.adaptive_max_pool1d.calls[get_state()][flags]
+        kernel = _adaptive_max_pool1d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.adaptive_max_pool1d.link_call(flags)
     return kernel(self, output_size)
@@ -218,7 +242,7 @@ def adaptive_max_pool1d_with_indices(self, /, output_size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.adaptive_max_pool1d_with_indices.calls[get_state()][flags]
+        kernel = _adaptive_max_pool1d_with_indices_calls[get_state()][flags]
     except KeyError:
         kernel = operators.adaptive_max_pool1d_with_indices.link_call(flags)
     return kernel(self, output_size)
@@ -230,7 +254,7 @@ def adaptive_max_pool2d(self, /, output_size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.adaptive_max_pool2d.calls[get_state()][flags]
+        kernel = _adaptive_max_pool2d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.adaptive_max_pool2d.link_call(flags)
     return kernel(self, output_size)
@@ -242,7 +266,7 @@ def adaptive_max_pool2d_with_indices(self, /, output_size):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.adaptive_max_pool2d_with_indices.calls[get_state()][flags]
+        kernel = _adaptive_max_pool2d_with_indices_calls[get_state()][flags]
     except KeyError:
         kernel = operators.adaptive_max_pool2d_with_indices.link_call(flags)
     return kernel(self, output_size)
@@ -256,7 +280,7 @@ def avg_pool1d(
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.avg_pool1d.calls[get_state()][flags]
+        kernel = _avg_pool1d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.avg_pool1d.link_call(flags)
     return kernel(self, kernel_size, stride, padding, ceil_mode, count_include_pad)
@@ -277,7 +301,7 @@ def avg_pool2d(
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.avg_pool2d.calls[get_state()][flags]
+        kernel = _avg_pool2d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.avg_pool2d.link_call(flags)
     return kernel(
@@ -291,7 +315,7 @@ def interpolate(self, /, size=None, scale_factor=None, mode="nearest", align_cor
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.interpolate.calls[get_state()][flags]
+        kernel = _interpolate_calls[get_state()][flags]
     except KeyError:
         kernel = operators.interpolate.link_call(flags)
     return kernel(self, size, scale_factor, mode, align_corners)
@@ -303,7 +327,7 @@ def max_pool1d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.max_pool1d.calls[get_state()][flags]
+        kernel = _max_pool1d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.max_pool1d.link_call(flags)
     return kernel(self, kernel_size, stride, padding, dilation, ceil_mode)
@@ -317,7 +341,7 @@ def max_pool1d_with_indices(
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.max_pool1d_with_indices.calls[get_state()][flags]
+        kernel = _max_pool1d_with_indices_calls[get_state()][flags]
     except KeyError:
         kernel = operators.max_pool1d_with_indices.link_call(flags)
     return kernel(self, kernel_size, stride, padding, dilation, ceil_mode)
@@ -329,7 +353,7 @@ def max_pool2d(self, /, kernel_size, stride=None, padding=0, dilation=1, ceil_mo
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.max_pool2d.calls[get_state()][flags]
+        kernel = _max_pool2d_calls[get_state()][flags]
     except KeyError:
         kernel = operators.max_pool2d.link_call(flags)
     return kernel(self, kernel_size, stride, padding, dilation, ceil_mode)
@@ -343,7 +367,7 @@ def max_pool2d_with_indices(
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.max_pool2d_with_indices.calls[get_state()][flags]
+        kernel = _max_pool2d_with_indices_calls[get_state()][flags]
     except KeyError:
         kernel = operators.max_pool2d_with_indices.link_call(flags)
     return kernel(self, kernel_size, stride, padding, dilation, ceil_mode)

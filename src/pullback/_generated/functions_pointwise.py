@@ -183,6 +183,177 @@ __all__ = [
     "where",
 ]
 
+__foreach_abs_calls = operators._foreach_abs.calls
+__foreach_add_calls = operators._foreach_add.calls
+__foreach_cos_calls = operators._foreach_cos.calls
+__foreach_div_calls = operators._foreach_div.calls
+__foreach_exp_calls = operators._foreach_exp.calls
+__foreach_log_calls = operators._foreach_log.calls
+__foreach_mul_calls = operators._foreach_mul.calls
+__foreach_neg_calls = operators._foreach_neg.calls
+__foreach_reciprocal_calls = operators._foreach_reciprocal.calls
+__foreach_sign_calls = operators._foreach_sign.calls
+__foreach_sin_calls = operators._foreach_sin.calls
+__foreach_sqrt_calls = operators._foreach_sqrt.calls
+__foreach_square_calls = operators._foreach_square.calls
+__foreach_sub_calls = operators._foreach_sub.calls
+__foreach_tanh_calls = operators._foreach_tanh.calls
+__sgn_calls = operators._sgn.calls
+_abs_calls = operators.abs.calls
+_abs__calls = operators.abs_.calls
+_acos_calls = operators.acos.calls
+_acos__calls = operators.acos_.calls
+_acosh_calls = operators.acosh.calls
+_acosh__calls = operators.acosh_.calls
+_add_calls = operators.add.calls
+_add__calls = operators.add_.calls
+_angle_calls = operators.angle.calls
+_asin_calls = operators.asin.calls
+_asin__calls = operators.asin_.calls
+_asinh_calls = operators.asinh.calls
+_asinh__calls = operators.asinh_.calls
+_astype_calls = operators.astype.calls
+_atan_calls = operators.atan.calls
+_atan2_calls = operators.atan2.calls
+_atan2__calls = operators.atan2_.calls
+_atan__calls = operators.atan_.calls
+_atanh_calls = operators.atanh.calls
+_atanh__calls = operators.atanh_.calls
+_bitwise_and_calls = operators.bitwise_and.calls
+_bitwise_and__calls = operators.bitwise_and_.calls
+_bitwise_left_shift_calls = operators.bitwise_left_shift.calls
+_bitwise_left_shift__calls = operators.bitwise_left_shift_.calls
+_bitwise_not_calls = operators.bitwise_not.calls
+_bitwise_not__calls = operators.bitwise_not_.calls
+_bitwise_or_calls = operators.bitwise_or.calls
+_bitwise_or__calls = operators.bitwise_or_.calls
+_bitwise_right_shift_calls = operators.bitwise_right_shift.calls
+_bitwise_right_shift__calls = operators.bitwise_right_shift_.calls
+_bitwise_xor_calls = operators.bitwise_xor.calls
+_bitwise_xor__calls = operators.bitwise_xor_.calls
+_cbrt_calls = operators.cbrt.calls
+_cbrt__calls = operators.cbrt_.calls
+_ceil_calls = operators.ceil.calls
+_ceil__calls = operators.ceil_.calls
+_clamp_calls = operators.clamp.calls
+_clamp__calls = operators.clamp_.calls
+_clone_calls = operators.clone.calls
+_complex_calls = operators.complex.calls
+_conjugate_calls = operators.conjugate.calls
+_copysign_calls = operators.copysign.calls
+_copysign__calls = operators.copysign_.calls
+_cos_calls = operators.cos.calls
+_cos__calls = operators.cos_.calls
+_cosh_calls = operators.cosh.calls
+_cosh__calls = operators.cosh_.calls
+_deg2rad_calls = operators.deg2rad.calls
+_deg2rad__calls = operators.deg2rad_.calls
+_div_calls = operators.div.calls
+_div__calls = operators.div_.calls
+_divmod_calls = operators.divmod.calls
+_eq_calls = operators.eq.calls
+_exp_calls = operators.exp.calls
+_exp2_calls = operators.exp2.calls
+_exp2__calls = operators.exp2_.calls
+_exp__calls = operators.exp_.calls
+_expm1_calls = operators.expm1.calls
+_expm1__calls = operators.expm1_.calls
+_float_power_calls = operators.float_power.calls
+_floor_calls = operators.floor.calls
+_floor__calls = operators.floor_.calls
+_floor_divide_calls = operators.floor_divide.calls
+_floor_divide__calls = operators.floor_divide_.calls
+_fmax_calls = operators.fmax.calls
+_fmin_calls = operators.fmin.calls
+_fmod_calls = operators.fmod.calls
+_fmod__calls = operators.fmod_.calls
+_frexp_calls = operators.frexp.calls
+_gcd_calls = operators.gcd.calls
+_gcd__calls = operators.gcd_.calls
+_ge_calls = operators.ge.calls
+_gt_calls = operators.gt.calls
+_heaviside_calls = operators.heaviside.calls
+_heaviside__calls = operators.heaviside_.calls
+_hypot_calls = operators.hypot.calls
+_hypot__calls = operators.hypot_.calls
+_imag_calls = operators.imag.calls
+_isfinite_calls = operators.isfinite.calls
+_isinf_calls = operators.isinf.calls
+_isnan_calls = operators.isnan.calls
+_lcm_calls = operators.lcm.calls
+_lcm__calls = operators.lcm_.calls
+_ldexp_calls = operators.ldexp.calls
+_ldexp__calls = operators.ldexp_.calls
+_le_calls = operators.le.calls
+_lerp_calls = operators.lerp.calls
+_lerp__calls = operators.lerp_.calls
+_log_calls = operators.log.calls
+_log10_calls = operators.log10.calls
+_log10__calls = operators.log10_.calls
+_log1p_calls = operators.log1p.calls
+_log1p__calls = operators.log1p_.calls
+_log2_calls = operators.log2.calls
+_log2__calls = operators.log2_.calls
+_log__calls = operators.log_.calls
+_logaddexp_calls = operators.logaddexp.calls
+_logaddexp2_calls = operators.logaddexp2.calls
+_logical_and_calls = operators.logical_and.calls
+_logical_not_calls = operators.logical_not.calls
+_logical_or_calls = operators.logical_or.calls
+_logical_xor_calls = operators.logical_xor.calls
+_lt_calls = operators.lt.calls
+_maximum_calls = operators.maximum.calls
+_minimum_calls = operators.minimum.calls
+_modf_calls = operators.modf.calls
+_mul_calls = operators.mul.calls
+_mul__calls = operators.mul_.calls
+_nan_to_num_calls = operators.nan_to_num.calls
+_nan_to_num__calls = operators.nan_to_num_.calls
+_ne_calls = operators.ne.calls
+_neg_calls = operators.neg.calls
+_neg__calls = operators.neg_.calls
+_nextafter_calls = operators.nextafter.calls
+_nextafter__calls = operators.nextafter_.calls
+_polar_calls = operators.polar.calls
+_positive_calls = operators.positive.calls
+_pow_calls = operators.pow.calls
+_pow__calls = operators.pow_.calls
+_rad2deg_calls = operators.rad2deg.calls
+_rad2deg__calls = operators.rad2deg_.calls
+_real_calls = operators.real.calls
+_reciprocal_calls = operators.reciprocal.calls
+_reciprocal__calls = operators.reciprocal_.calls
+_remainder_calls = operators.remainder.calls
+_remainder__calls = operators.remainder_.calls
+_rint_calls = operators.rint.calls
+_rint__calls = operators.rint_.calls
+_round_calls = operators.round.calls
+_round__calls = operators.round_.calls
+_sign_calls = operators.sign.calls
+_sign__calls = operators.sign_.calls
+_signbit_calls = operators.signbit.calls
+_sin_calls = operators.sin.calls
+_sin__calls = operators.sin_.calls
+_sinc_calls = operators.sinc.calls
+_sinc__calls = operators.sinc_.calls
+_sinh_calls = operators.sinh.calls
+_sinh__calls = operators.sinh_.calls
+_sqrt_calls = operators.sqrt.calls
+_sqrt__calls = operators.sqrt_.calls
+_square_calls = operators.square.calls
+_square__calls = operators.square_.calls
+_sub_calls = operators.sub.calls
+_sub__calls = operators.sub_.calls
+_tan_calls = operators.tan.calls
+_tan__calls = operators.tan_.calls
+_tanh_calls = operators.tanh.calls
+_tanh__calls = operators.tanh_.calls
+_trunc_calls = operators.trunc.calls
+_trunc__calls = operators.trunc_.calls
+_view_as_complex_calls = operators.view_as_complex.calls
+_view_as_real_calls = operators.view_as_real.calls
+_where_calls = operators.where.calls
+
 
 def _foreach_abs(self, /):
     """The absolute value of each element, a real number."""
@@ -191,7 +362,7 @@ def _foreach_abs(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_abs.calls[get_state()][flags]
+        kernel = __foreach_abs_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_abs.link_call(flags)
     return kernel(self)
@@ -207,7 +378,7 @@ def _foreach_add(self, other, /):
     for t in other:
         flags |= t._flags
     try:
-        kernel = operators._foreach_add.calls[get_state()][flags]
+        kernel = __foreach_add_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_add.link_call(flags)
     return kernel(self, other)
@@ -220,7 +391,7 @@ def _foreach_cos(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_cos.calls[get_state()][flags]
+        kernel = __foreach_cos_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_cos.link_call(flags)
     return kernel(self)
@@ -236,7 +407,7 @@ def _foreach_div(self, other, /):
     for t in other:
         flags |= t._flags
     try:
-        kernel = operators._foreach_div.calls[get_state()][flags]
+        kernel = __foreach_div_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_div.link_call(flags)
     return kernel(self, other)
@@ -249,7 +420,7 @@ def _foreach_exp(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_exp.calls[get_state()][flags]
+        kernel = __foreach_exp_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_exp.link_call(flags)
     return kernel(self)
@@ -262,7 +433,7 @@ def _foreach_log(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_log.calls[get_state()][flags]
+        kernel = __foreach_log_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_log.link_call(flags)
     return kernel(self)
@@ -278,7 +449,7 @@ def _foreach_mul(self, other, /):
     for t in other:
         flags |= t._flags
     try:
-        kernel = operators._foreach_mul.calls[get_state()][flags]
+        kernel = __foreach_mul_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_mul.link_call(flags)
     return kernel(self, other)
@@ -291,7 +462,7 @@ def _foreach_neg(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_neg.calls[get_state()][flags]
+        kernel = __foreach_neg_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_neg.link_call(flags)
     return kernel(self)
@@ -304,7 +475,7 @@ def _foreach_reciprocal(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_reciprocal.calls[get_state()][flags]
+        kernel = __foreach_reciprocal_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_reciprocal.link_call(flags)
     return kernel(self)
@@ -317,7 +488,7 @@ def _foreach_sign(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_sign.calls[get_state()][flags]
+        kernel = __foreach_sign_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_sign.link_call(flags)
     return kernel(self)
@@ -330,7 +501,7 @@ def _foreach_sin(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_sin.calls[get_state()][flags]
+        kernel = __foreach_sin_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_sin.link_call(flags)
     return kernel(self)
@@ -343,7 +514,7 @@ def _foreach_sqrt(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_sqrt.calls[get_state()][flags]
+        kernel = __foreach_sqrt_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_sqrt.link_call(flags)
     return kernel(self)
@@ -356,7 +527,7 @@ def _foreach_square(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_square.calls[get_state()][flags]
+        kernel = __foreach_square_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_square.link_call(flags)
     return kernel(self)
@@ -372,7 +543,7 @@ def _foreach_sub(self, other, /):
     for t in other:
         flags |= t._flags
     try:
-        kernel = operators._foreach_sub.calls[get_state()][flags]
+        kernel = __foreach_sub_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_sub.link_call(flags)
     return kernel(self, other)
@@ -385,7 +556,7 @@ def _foreach_tanh(self, /):
     for t in self:
         flags |= t._flags
     try:
-        kernel = operators._foreach_tanh.calls[get_state()][flags]
+        kernel = __foreach_tanh_calls[get_state()][flags]
     except KeyError:
         kernel = operators._foreach_tanh.link_call(flags)
     return kernel(self)
@@ -397,7 +568,7 @@ def _sgn(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._sgn.calls[get_state()][flags]
+        kernel = __sgn_calls[get_state()][flags]
     except KeyError:
         kernel = operators._sgn.link_call(flags)
     return kernel(self)
@@ -411,7 +582,7 @@ def abs(self, /, *, out=None):
         return operators.abs_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.abs.calls[get_state()][flags]
+        kernel = _abs_calls[get_state()][flags]
     except KeyError:
         kernel = operators.abs.link_call(flags)
     return kernel(self)
@@ -423,7 +594,7 @@ def abs_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.abs_.calls[get_state()][flags]
+        kernel = _abs__calls[get_state()][flags]
     except KeyError:
         kernel = operators.abs_.link_call(flags)
     return kernel(self)
@@ -437,7 +608,7 @@ def acos(self, /, *, out=None):
         return operators.acos_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.acos.calls[get_state()][flags]
+        kernel = _acos_calls[get_state()][flags]
     except KeyError:
         kernel = operators.acos.link_call(flags)
     return kernel(self)
@@ -449,7 +620,7 @@ def acos_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.acos_.calls[get_state()][flags]
+        kernel = _acos__calls[get_state()][flags]
     except KeyError:
         kernel = operators.acos_.link_call(flags)
     return kernel(self)
@@ -463,7 +634,7 @@ def acosh(self, /, *, out=None):
         return operators.acosh_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.acosh.calls[get_state()][flags]
+        kernel = _acosh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.acosh.link_call(flags)
     return kernel(self)
@@ -475,7 +646,7 @@ def acosh_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.acosh_.calls[get_state()][flags]
+        kernel = _acosh__calls[get_state()][flags]
     except KeyError:
         kernel = operators.acosh_.link_call(flags)
     return kernel(self)
@@ -491,7 +662,7 @@ def add(self, other, /, *, out=None):
         return operators.add_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.add.calls[get_state()][flags]
+        kernel = _add_calls[get_state()][flags]
     except KeyError:
         kernel = operators.add.link_call(flags)
     return kernel(self, other)
@@ -505,7 +676,7 @@ def add_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.add_.calls[get_state()][flags]
+        kernel = _add__calls[get_state()][flags]
     except KeyError:
         kernel = operators.add_.link_call(flags)
     return kernel(self, other)
@@ -517,7 +688,7 @@ def angle(self, /, deg=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.angle.calls[get_state()][flags]
+        kernel = _angle_calls[get_state()][flags]
     except KeyError:
         kernel = operators.angle.link_call(flags)
     return kernel(self, deg)
@@ -531,7 +702,7 @@ def asin(self, /, *, out=None):
         return operators.asin_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.asin.calls[get_state()][flags]
+        kernel = _asin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.asin.link_call(flags)
     return kernel(self)
@@ -543,7 +714,7 @@ def asin_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.asin_.calls[get_state()][flags]
+        kernel = _asin__calls[get_state()][flags]
     except KeyError:
         kernel = operators.asin_.link_call(flags)
     return kernel(self)
@@ -557,7 +728,7 @@ def asinh(self, /, *, out=None):
         return operators.asinh_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.asinh.calls[get_state()][flags]
+        kernel = _asinh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.asinh.link_call(flags)
     return kernel(self)
@@ -569,7 +740,7 @@ def asinh_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.asinh_.calls[get_state()][flags]
+        kernel = _asinh__calls[get_state()][flags]
     except KeyError:
         kernel = operators.asinh_.link_call(flags)
     return kernel(self)
@@ -581,7 +752,7 @@ def astype(self, /, dtype):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.astype.calls[get_state()][flags]
+        kernel = _astype_calls[get_state()][flags]
     except KeyError:
         kernel = operators.astype.link_call(flags)
     return kernel(self, dtype)
@@ -595,7 +766,7 @@ def atan(self, /, *, out=None):
         return operators.atan_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.atan.calls[get_state()][flags]
+        kernel = _atan_calls[get_state()][flags]
     except KeyError:
         kernel = operators.atan.link_call(flags)
     return kernel(self)
@@ -611,7 +782,7 @@ def atan2(self, other, /, *, out=None):
         return operators.atan2_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.atan2.calls[get_state()][flags]
+        kernel = _atan2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.atan2.link_call(flags)
     return kernel(self, other)
@@ -625,7 +796,7 @@ def atan2_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.atan2_.calls[get_state()][flags]
+        kernel = _atan2__calls[get_state()][flags]
     except KeyError:
         kernel = operators.atan2_.link_call(flags)
     return kernel(self, other)
@@ -637,7 +808,7 @@ def atan_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.atan_.calls[get_state()][flags]
+        kernel = _atan__calls[get_state()][flags]
     except KeyError:
         kernel = operators.atan_.link_call(flags)
     return kernel(self)
@@ -651,7 +822,7 @@ def atanh(self, /, *, out=None):
         return operators.atanh_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.atanh.calls[get_state()][flags]
+        kernel = _atanh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.atanh.link_call(flags)
     return kernel(self)
@@ -663,7 +834,7 @@ def atanh_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.atanh_.calls[get_state()][flags]
+        kernel = _atanh__calls[get_state()][flags]
     except KeyError:
         kernel = operators.atanh_.link_call(flags)
     return kernel(self)
@@ -679,7 +850,7 @@ def bitwise_and(self, other, /, *, out=None):
         return operators.bitwise_and_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_and.calls[get_state()][flags]
+        kernel = _bitwise_and_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_and.link_call(flags)
     return kernel(self, other)
@@ -693,7 +864,7 @@ def bitwise_and_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_and_.calls[get_state()][flags]
+        kernel = _bitwise_and__calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_and_.link_call(flags)
     return kernel(self, other)
@@ -709,7 +880,7 @@ def bitwise_left_shift(self, other, /, *, out=None):
         return operators.bitwise_left_shift_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_left_shift.calls[get_state()][flags]
+        kernel = _bitwise_left_shift_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_left_shift.link_call(flags)
     return kernel(self, other)
@@ -723,7 +894,7 @@ def bitwise_left_shift_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_left_shift_.calls[get_state()][flags]
+        kernel = _bitwise_left_shift__calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_left_shift_.link_call(flags)
     return kernel(self, other)
@@ -737,7 +908,7 @@ def bitwise_invert(self, /, *, out=None):
         return operators.bitwise_not_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.bitwise_not.calls[get_state()][flags]
+        kernel = _bitwise_not_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_not.link_call(flags)
     return kernel(self)
@@ -749,7 +920,7 @@ def bitwise_not_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.bitwise_not_.calls[get_state()][flags]
+        kernel = _bitwise_not__calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_not_.link_call(flags)
     return kernel(self)
@@ -765,7 +936,7 @@ def bitwise_or(self, other, /, *, out=None):
         return operators.bitwise_or_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_or.calls[get_state()][flags]
+        kernel = _bitwise_or_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_or.link_call(flags)
     return kernel(self, other)
@@ -779,7 +950,7 @@ def bitwise_or_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_or_.calls[get_state()][flags]
+        kernel = _bitwise_or__calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_or_.link_call(flags)
     return kernel(self, other)
@@ -795,7 +966,7 @@ def bitwise_right_shift(self, other, /, *, out=None):
         return operators.bitwise_right_shift_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_right_shift.calls[get_state()][flags]
+        kernel = _bitwise_right_shift_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_right_shift.link_call(flags)
     return kernel(self, other)
@@ -809,7 +980,7 @@ def bitwise_right_shift_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_right_shift_.calls[get_state()][flags]
+        kernel = _bitwise_right_shift__calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_right_shift_.link_call(flags)
     return kernel(self, other)
@@ -825,7 +996,7 @@ def bitwise_xor(self, other, /, *, out=None):
         return operators.bitwise_xor_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_xor.calls[get_state()][flags]
+        kernel = _bitwise_xor_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_xor.link_call(flags)
     return kernel(self, other)
@@ -839,7 +1010,7 @@ def bitwise_xor_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.bitwise_xor_.calls[get_state()][flags]
+        kernel = _bitwise_xor__calls[get_state()][flags]
     except KeyError:
         kernel = operators.bitwise_xor_.link_call(flags)
     return kernel(self, other)
@@ -853,7 +1024,7 @@ def cbrt(self, /, *, out=None):
         return operators.cbrt_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.cbrt.calls[get_state()][flags]
+        kernel = _cbrt_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cbrt.link_call(flags)
     return kernel(self)
@@ -865,7 +1036,7 @@ def cbrt_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cbrt_.calls[get_state()][flags]
+        kernel = _cbrt__calls[get_state()][flags]
     except KeyError:
         kernel = operators.cbrt_.link_call(flags)
     return kernel(self)
@@ -879,7 +1050,7 @@ def ceil(self, /, *, out=None):
         return operators.ceil_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.ceil.calls[get_state()][flags]
+        kernel = _ceil_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ceil.link_call(flags)
     return kernel(self)
@@ -891,7 +1062,7 @@ def ceil_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.ceil_.calls[get_state()][flags]
+        kernel = _ceil__calls[get_state()][flags]
     except KeyError:
         kernel = operators.ceil_.link_call(flags)
     return kernel(self)
@@ -913,7 +1084,7 @@ def clip(self, /, min=None, max=None, *, out=None):
     if max is not None:
         flags |= max._flags
     try:
-        kernel = operators.clamp.calls[get_state()][flags]
+        kernel = _clamp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.clamp.link_call(flags)
     return kernel(self, min, max)
@@ -933,7 +1104,7 @@ def clamp_(self, /, min=None, max=None):
     if max is not None:
         flags |= max._flags
     try:
-        kernel = operators.clamp_.calls[get_state()][flags]
+        kernel = _clamp__calls[get_state()][flags]
     except KeyError:
         kernel = operators.clamp_.link_call(flags)
     return kernel(self, min, max)
@@ -945,7 +1116,7 @@ def clone(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.clone.calls[get_state()][flags]
+        kernel = _clone_calls[get_state()][flags]
     except KeyError:
         kernel = operators.clone.link_call(flags)
     return kernel(self)
@@ -959,7 +1130,7 @@ def complex(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.complex.calls[get_state()][flags]
+        kernel = _complex_calls[get_state()][flags]
     except KeyError:
         kernel = operators.complex.link_call(flags)
     return kernel(self, other)
@@ -971,7 +1142,7 @@ def conj(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.conjugate.calls[get_state()][flags]
+        kernel = _conjugate_calls[get_state()][flags]
     except KeyError:
         kernel = operators.conjugate.link_call(flags)
     return kernel(self)
@@ -987,7 +1158,7 @@ def copysign(self, other, /, *, out=None):
         return operators.copysign_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.copysign.calls[get_state()][flags]
+        kernel = _copysign_calls[get_state()][flags]
     except KeyError:
         kernel = operators.copysign.link_call(flags)
     return kernel(self, other)
@@ -1001,7 +1172,7 @@ def copysign_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.copysign_.calls[get_state()][flags]
+        kernel = _copysign__calls[get_state()][flags]
     except KeyError:
         kernel = operators.copysign_.link_call(flags)
     return kernel(self, other)
@@ -1015,7 +1186,7 @@ def cos(self, /, *, out=None):
         return operators.cos_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.cos.calls[get_state()][flags]
+        kernel = _cos_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cos.link_call(flags)
     return kernel(self)
@@ -1027,7 +1198,7 @@ def cos_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cos_.calls[get_state()][flags]
+        kernel = _cos__calls[get_state()][flags]
     except KeyError:
         kernel = operators.cos_.link_call(flags)
     return kernel(self)
@@ -1041,7 +1212,7 @@ def cosh(self, /, *, out=None):
         return operators.cosh_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.cosh.calls[get_state()][flags]
+        kernel = _cosh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cosh.link_call(flags)
     return kernel(self)
@@ -1053,7 +1224,7 @@ def cosh_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cosh_.calls[get_state()][flags]
+        kernel = _cosh__calls[get_state()][flags]
     except KeyError:
         kernel = operators.cosh_.link_call(flags)
     return kernel(self)
@@ -1067,7 +1238,7 @@ def deg2rad(self, /, *, out=None):
         return operators.deg2rad_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.deg2rad.calls[get_state()][flags]
+        kernel = _deg2rad_calls[get_state()][flags]
     except KeyError:
         kernel = operators.deg2rad.link_call(flags)
     return kernel(self)
@@ -1079,7 +1250,7 @@ def deg2rad_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.deg2rad_.calls[get_state()][flags]
+        kernel = _deg2rad__calls[get_state()][flags]
     except KeyError:
         kernel = operators.deg2rad_.link_call(flags)
     return kernel(self)
@@ -1095,7 +1266,7 @@ def divide(self, other, /, *, out=None):
         return operators.div_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.div.calls[get_state()][flags]
+        kernel = _div_calls[get_state()][flags]
     except KeyError:
         kernel = operators.div.link_call(flags)
     return kernel(self, other)
@@ -1109,7 +1280,7 @@ def div_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.div_.calls[get_state()][flags]
+        kernel = _div__calls[get_state()][flags]
     except KeyError:
         kernel = operators.div_.link_call(flags)
     return kernel(self, other)
@@ -1123,7 +1294,7 @@ def divmod(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.divmod.calls[get_state()][flags]
+        kernel = _divmod_calls[get_state()][flags]
     except KeyError:
         kernel = operators.divmod.link_call(flags)
     return kernel(self, other)
@@ -1137,7 +1308,7 @@ def equal(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.eq.calls[get_state()][flags]
+        kernel = _eq_calls[get_state()][flags]
     except KeyError:
         kernel = operators.eq.link_call(flags)
     return kernel(self, other)
@@ -1151,7 +1322,7 @@ def exp(self, /, *, out=None):
         return operators.exp_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.exp.calls[get_state()][flags]
+        kernel = _exp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.exp.link_call(flags)
     return kernel(self)
@@ -1165,7 +1336,7 @@ def exp2(self, /, *, out=None):
         return operators.exp2_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.exp2.calls[get_state()][flags]
+        kernel = _exp2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.exp2.link_call(flags)
     return kernel(self)
@@ -1177,7 +1348,7 @@ def exp2_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.exp2_.calls[get_state()][flags]
+        kernel = _exp2__calls[get_state()][flags]
     except KeyError:
         kernel = operators.exp2_.link_call(flags)
     return kernel(self)
@@ -1189,7 +1360,7 @@ def exp_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.exp_.calls[get_state()][flags]
+        kernel = _exp__calls[get_state()][flags]
     except KeyError:
         kernel = operators.exp_.link_call(flags)
     return kernel(self)
@@ -1203,7 +1374,7 @@ def expm1(self, /, *, out=None):
         return operators.expm1_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.expm1.calls[get_state()][flags]
+        kernel = _expm1_calls[get_state()][flags]
     except KeyError:
         kernel = operators.expm1.link_call(flags)
     return kernel(self)
@@ -1215,7 +1386,7 @@ def expm1_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.expm1_.calls[get_state()][flags]
+        kernel = _expm1__calls[get_state()][flags]
     except KeyError:
         kernel = operators.expm1_.link_call(flags)
     return kernel(self)
@@ -1229,7 +1400,7 @@ def float_power(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.float_power.calls[get_state()][flags]
+        kernel = _float_power_calls[get_state()][flags]
     except KeyError:
         kernel = operators.float_power.link_call(flags)
     return kernel(self, other)
@@ -1243,7 +1414,7 @@ def floor(self, /, *, out=None):
         return operators.floor_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.floor.calls[get_state()][flags]
+        kernel = _floor_calls[get_state()][flags]
     except KeyError:
         kernel = operators.floor.link_call(flags)
     return kernel(self)
@@ -1255,7 +1426,7 @@ def floor_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.floor_.calls[get_state()][flags]
+        kernel = _floor__calls[get_state()][flags]
     except KeyError:
         kernel = operators.floor_.link_call(flags)
     return kernel(self)
@@ -1271,7 +1442,7 @@ def floor_divide(self, other, /, *, out=None):
         return operators.floor_divide_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.floor_divide.calls[get_state()][flags]
+        kernel = _floor_divide_calls[get_state()][flags]
     except KeyError:
         kernel = operators.floor_divide.link_call(flags)
     return kernel(self, other)
@@ -1285,7 +1456,7 @@ def floor_divide_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.floor_divide_.calls[get_state()][flags]
+        kernel = _floor_divide__calls[get_state()][flags]
     except KeyError:
         kernel = operators.floor_divide_.link_call(flags)
     return kernel(self, other)
@@ -1299,7 +1470,7 @@ def fmax(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.fmax.calls[get_state()][flags]
+        kernel = _fmax_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fmax.link_call(flags)
     return kernel(self, other)
@@ -1313,7 +1484,7 @@ def fmin(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.fmin.calls[get_state()][flags]
+        kernel = _fmin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fmin.link_call(flags)
     return kernel(self, other)
@@ -1329,7 +1500,7 @@ def fmod(self, other, /, *, out=None):
         return operators.fmod_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.fmod.calls[get_state()][flags]
+        kernel = _fmod_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fmod.link_call(flags)
     return kernel(self, other)
@@ -1343,7 +1514,7 @@ def fmod_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.fmod_.calls[get_state()][flags]
+        kernel = _fmod__calls[get_state()][flags]
     except KeyError:
         kernel = operators.fmod_.link_call(flags)
     return kernel(self, other)
@@ -1355,7 +1526,7 @@ def frexp(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.frexp.calls[get_state()][flags]
+        kernel = _frexp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.frexp.link_call(flags)
     return kernel(self)
@@ -1371,7 +1542,7 @@ def gcd(self, other, /, *, out=None):
         return operators.gcd_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.gcd.calls[get_state()][flags]
+        kernel = _gcd_calls[get_state()][flags]
     except KeyError:
         kernel = operators.gcd.link_call(flags)
     return kernel(self, other)
@@ -1385,7 +1556,7 @@ def gcd_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.gcd_.calls[get_state()][flags]
+        kernel = _gcd__calls[get_state()][flags]
     except KeyError:
         kernel = operators.gcd_.link_call(flags)
     return kernel(self, other)
@@ -1399,7 +1570,7 @@ def greater_equal(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.ge.calls[get_state()][flags]
+        kernel = _ge_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ge.link_call(flags)
     return kernel(self, other)
@@ -1413,7 +1584,7 @@ def greater(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.gt.calls[get_state()][flags]
+        kernel = _gt_calls[get_state()][flags]
     except KeyError:
         kernel = operators.gt.link_call(flags)
     return kernel(self, other)
@@ -1429,7 +1600,7 @@ def heaviside(self, other, /, *, out=None):
         return operators.heaviside_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.heaviside.calls[get_state()][flags]
+        kernel = _heaviside_calls[get_state()][flags]
     except KeyError:
         kernel = operators.heaviside.link_call(flags)
     return kernel(self, other)
@@ -1443,7 +1614,7 @@ def heaviside_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.heaviside_.calls[get_state()][flags]
+        kernel = _heaviside__calls[get_state()][flags]
     except KeyError:
         kernel = operators.heaviside_.link_call(flags)
     return kernel(self, other)
@@ -1459,7 +1630,7 @@ def hypot(self, other, /, *, out=None):
         return operators.hypot_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.hypot.calls[get_state()][flags]
+        kernel = _hypot_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hypot.link_call(flags)
     return kernel(self, other)
@@ -1473,7 +1644,7 @@ def hypot_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.hypot_.calls[get_state()][flags]
+        kernel = _hypot__calls[get_state()][flags]
     except KeyError:
         kernel = operators.hypot_.link_call(flags)
     return kernel(self, other)
@@ -1485,7 +1656,7 @@ def imag(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.imag.calls[get_state()][flags]
+        kernel = _imag_calls[get_state()][flags]
     except KeyError:
         kernel = operators.imag.link_call(flags)
     return kernel(self)
@@ -1497,7 +1668,7 @@ def isfinite(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.isfinite.calls[get_state()][flags]
+        kernel = _isfinite_calls[get_state()][flags]
     except KeyError:
         kernel = operators.isfinite.link_call(flags)
     return kernel(self)
@@ -1509,7 +1680,7 @@ def isinf(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.isinf.calls[get_state()][flags]
+        kernel = _isinf_calls[get_state()][flags]
     except KeyError:
         kernel = operators.isinf.link_call(flags)
     return kernel(self)
@@ -1521,7 +1692,7 @@ def isnan(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.isnan.calls[get_state()][flags]
+        kernel = _isnan_calls[get_state()][flags]
     except KeyError:
         kernel = operators.isnan.link_call(flags)
     return kernel(self)
@@ -1537,7 +1708,7 @@ def lcm(self, other, /, *, out=None):
         return operators.lcm_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.lcm.calls[get_state()][flags]
+        kernel = _lcm_calls[get_state()][flags]
     except KeyError:
         kernel = operators.lcm.link_call(flags)
     return kernel(self, other)
@@ -1551,7 +1722,7 @@ def lcm_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.lcm_.calls[get_state()][flags]
+        kernel = _lcm__calls[get_state()][flags]
     except KeyError:
         kernel = operators.lcm_.link_call(flags)
     return kernel(self, other)
@@ -1567,7 +1738,7 @@ def ldexp(self, other, /, *, out=None):
         return operators.ldexp_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.ldexp.calls[get_state()][flags]
+        kernel = _ldexp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ldexp.link_call(flags)
     return kernel(self, other)
@@ -1581,7 +1752,7 @@ def ldexp_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.ldexp_.calls[get_state()][flags]
+        kernel = _ldexp__calls[get_state()][flags]
     except KeyError:
         kernel = operators.ldexp_.link_call(flags)
     return kernel(self, other)
@@ -1595,7 +1766,7 @@ def less_equal(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.le.calls[get_state()][flags]
+        kernel = _le_calls[get_state()][flags]
     except KeyError:
         kernel = operators.le.link_call(flags)
     return kernel(self, other)
@@ -1613,7 +1784,7 @@ def lerp(self, /, end, weight, *, out=None):
         return operators.lerp_out.operator(self, end, weight, out=out)
     flags = self._flags | end._flags | weight._flags
     try:
-        kernel = operators.lerp.calls[get_state()][flags]
+        kernel = _lerp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.lerp.link_call(flags)
     return kernel(self, end, weight)
@@ -1629,7 +1800,7 @@ def lerp_(self, /, end, weight):
         weight = as_operand(weight)
     flags = self._flags | end._flags | weight._flags
     try:
-        kernel = operators.lerp_.calls[get_state()][flags]
+        kernel = _lerp__calls[get_state()][flags]
     except KeyError:
         kernel = operators.lerp_.link_call(flags)
     return kernel(self, end, weight)
@@ -1643,7 +1814,7 @@ def log(self, /, *, out=None):
         return operators.log_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.log.calls[get_state()][flags]
+        kernel = _log_calls[get_state()][flags]
     except KeyError:
         kernel = operators.log.link_call(flags)
     return kernel(self)
@@ -1657,7 +1828,7 @@ def log10(self, /, *, out=None):
         return operators.log10_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.log10.calls[get_state()][flags]
+        kernel = _log10_calls[get_state()][flags]
     except KeyError:
         kernel = operators.log10.link_call(flags)
     return kernel(self)
@@ -1669,7 +1840,7 @@ def log10_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.log10_.calls[get_state()][flags]
+        kernel = _log10__calls[get_state()][flags]
     except KeyError:
         kernel = operators.log10_.link_call(flags)
     return kernel(self)
@@ -1683,7 +1854,7 @@ def log1p(self, /, *, out=None):
         return operators.log1p_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.log1p.calls[get_state()][flags]
+        kernel = _log1p_calls[get_state()][flags]
     except KeyError:
         kernel = operators.log1p.link_call(flags)
     return kernel(self)
@@ -1695,7 +1866,7 @@ def log1p_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.log1p_.calls[get_state()][flags]
+        kernel = _log1p__calls[get_state()][flags]
     except KeyError:
         kernel = operators.log1p_.link_call(flags)
     return kernel(self)
@@ -1709,7 +1880,7 @@ def log2(self, /, *, out=None):
         return operators.log2_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.log2.calls[get_state()][flags]
+        kernel = _log2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.log2.link_call(flags)
     return kernel(self)
@@ -1721,7 +1892,7 @@ def log2_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.log2_.calls[get_state()][flags]
+        kernel = _log2__calls[get_state()][flags]
     except KeyError:
         kernel = operators.log2_.link_call(flags)
     return kernel(self)
@@ -1733,7 +1904,7 @@ def log_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.log_.calls[get_state()][flags]
+        kernel = _log__calls[get_state()][flags]
     except KeyError:
         kernel = operators.log_.link_call(flags)
     return kernel(self)
@@ -1747,7 +1918,7 @@ def logaddexp(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.logaddexp.calls[get_state()][flags]
+        kernel = _logaddexp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logaddexp.link_call(flags)
     return kernel(self, other)
@@ -1761,7 +1932,7 @@ def logaddexp2(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.logaddexp2.calls[get_state()][flags]
+        kernel = _logaddexp2_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logaddexp2.link_call(flags)
     return kernel(self, other)
@@ -1775,7 +1946,7 @@ def logical_and(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.logical_and.calls[get_state()][flags]
+        kernel = _logical_and_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logical_and.link_call(flags)
     return kernel(self, other)
@@ -1787,7 +1958,7 @@ def logical_not(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.logical_not.calls[get_state()][flags]
+        kernel = _logical_not_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logical_not.link_call(flags)
     return kernel(self)
@@ -1801,7 +1972,7 @@ def logical_or(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.logical_or.calls[get_state()][flags]
+        kernel = _logical_or_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logical_or.link_call(flags)
     return kernel(self, other)
@@ -1815,7 +1986,7 @@ def logical_xor(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.logical_xor.calls[get_state()][flags]
+        kernel = _logical_xor_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logical_xor.link_call(flags)
     return kernel(self, other)
@@ -1829,7 +2000,7 @@ def less(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.lt.calls[get_state()][flags]
+        kernel = _lt_calls[get_state()][flags]
     except KeyError:
         kernel = operators.lt.link_call(flags)
     return kernel(self, other)
@@ -1843,7 +2014,7 @@ def maximum(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.maximum.calls[get_state()][flags]
+        kernel = _maximum_calls[get_state()][flags]
     except KeyError:
         kernel = operators.maximum.link_call(flags)
     return kernel(self, other)
@@ -1857,7 +2028,7 @@ def minimum(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.minimum.calls[get_state()][flags]
+        kernel = _minimum_calls[get_state()][flags]
     except KeyError:
         kernel = operators.minimum.link_call(flags)
     return kernel(self, other)
@@ -1869,7 +2040,7 @@ def modf(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.modf.calls[get_state()][flags]
+        kernel = _modf_calls[get_state()][flags]
     except KeyError:
         kernel = operators.modf.link_call(flags)
     return kernel(self)
@@ -1885,7 +2056,7 @@ def multiply(self, other, /, *, out=None):
         return operators.mul_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.mul.calls[get_state()][flags]
+        kernel = _mul_calls[get_state()][flags]
     except KeyError:
         kernel = operators.mul.link_call(flags)
     return kernel(self, other)
@@ -1899,7 +2070,7 @@ def mul_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.mul_.calls[get_state()][flags]
+        kernel = _mul__calls[get_state()][flags]
     except KeyError:
         kernel = operators.mul_.link_call(flags)
     return kernel(self, other)
@@ -1915,7 +2086,7 @@ def nan_to_num(self, /, *, nan=0.0, posinf=None, neginf=None, out=None):
         )
     flags = self._flags
     try:
-        kernel = operators.nan_to_num.calls[get_state()][flags]
+        kernel = _nan_to_num_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nan_to_num.link_call(flags)
     return kernel(self, nan=nan, posinf=posinf, neginf=neginf)
@@ -1927,7 +2098,7 @@ def nan_to_num_(self, /, *, nan=0.0, posinf=None, neginf=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nan_to_num_.calls[get_state()][flags]
+        kernel = _nan_to_num__calls[get_state()][flags]
     except KeyError:
         kernel = operators.nan_to_num_.link_call(flags)
     return kernel(self, nan=nan, posinf=posinf, neginf=neginf)
@@ -1941,7 +2112,7 @@ def not_equal(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.ne.calls[get_state()][flags]
+        kernel = _ne_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ne.link_call(flags)
     return kernel(self, other)
@@ -1955,7 +2126,7 @@ def negative(self, /, *, out=None):
         return operators.neg_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.neg.calls[get_state()][flags]
+        kernel = _neg_calls[get_state()][flags]
     except KeyError:
         kernel = operators.neg.link_call(flags)
     return kernel(self)
@@ -1967,7 +2138,7 @@ def neg_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.neg_.calls[get_state()][flags]
+        kernel = _neg__calls[get_state()][flags]
     except KeyError:
         kernel = operators.neg_.link_call(flags)
     return kernel(self)
@@ -1983,7 +2154,7 @@ def nextafter(self, other, /, *, out=None):
         return operators.nextafter_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.nextafter.calls[get_state()][flags]
+        kernel = _nextafter_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nextafter.link_call(flags)
     return kernel(self, other)
@@ -1997,7 +2168,7 @@ def nextafter_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.nextafter_.calls[get_state()][flags]
+        kernel = _nextafter__calls[get_state()][flags]
     except KeyError:
         kernel = operators.nextafter_.link_call(flags)
     return kernel(self, other)
@@ -2011,7 +2182,7 @@ def polar(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.polar.calls[get_state()][flags]
+        kernel = _polar_calls[get_state()][flags]
     except KeyError:
         kernel = operators.polar.link_call(flags)
     return kernel(self, other)
@@ -2023,7 +2194,7 @@ def positive(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.positive.calls[get_state()][flags]
+        kernel = _positive_calls[get_state()][flags]
     except KeyError:
         kernel = operators.positive.link_call(flags)
     return kernel(self)
@@ -2039,7 +2210,7 @@ def power(self, other, /, *, out=None):
         return operators.pow_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.pow.calls[get_state()][flags]
+        kernel = _pow_calls[get_state()][flags]
     except KeyError:
         kernel = operators.pow.link_call(flags)
     return kernel(self, other)
@@ -2053,7 +2224,7 @@ def pow_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.pow_.calls[get_state()][flags]
+        kernel = _pow__calls[get_state()][flags]
     except KeyError:
         kernel = operators.pow_.link_call(flags)
     return kernel(self, other)
@@ -2067,7 +2238,7 @@ def rad2deg(self, /, *, out=None):
         return operators.rad2deg_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.rad2deg.calls[get_state()][flags]
+        kernel = _rad2deg_calls[get_state()][flags]
     except KeyError:
         kernel = operators.rad2deg.link_call(flags)
     return kernel(self)
@@ -2079,7 +2250,7 @@ def rad2deg_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.rad2deg_.calls[get_state()][flags]
+        kernel = _rad2deg__calls[get_state()][flags]
     except KeyError:
         kernel = operators.rad2deg_.link_call(flags)
     return kernel(self)
@@ -2091,7 +2262,7 @@ def real(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.real.calls[get_state()][flags]
+        kernel = _real_calls[get_state()][flags]
     except KeyError:
         kernel = operators.real.link_call(flags)
     return kernel(self)
@@ -2105,7 +2276,7 @@ def reciprocal(self, /, *, out=None):
         return operators.reciprocal_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.reciprocal.calls[get_state()][flags]
+        kernel = _reciprocal_calls[get_state()][flags]
     except KeyError:
         kernel = operators.reciprocal.link_call(flags)
     return kernel(self)
@@ -2117,7 +2288,7 @@ def reciprocal_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.reciprocal_.calls[get_state()][flags]
+        kernel = _reciprocal__calls[get_state()][flags]
     except KeyError:
         kernel = operators.reciprocal_.link_call(flags)
     return kernel(self)
@@ -2133,7 +2304,7 @@ def remainder(self, other, /, *, out=None):
         return operators.remainder_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.remainder.calls[get_state()][flags]
+        kernel = _remainder_calls[get_state()][flags]
     except KeyError:
         kernel = operators.remainder.link_call(flags)
     return kernel(self, other)
@@ -2147,7 +2318,7 @@ def remainder_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.remainder_.calls[get_state()][flags]
+        kernel = _remainder__calls[get_state()][flags]
     except KeyError:
         kernel = operators.remainder_.link_call(flags)
     return kernel(self, other)
@@ -2161,7 +2332,7 @@ def rint(self, /, *, out=None):
         return operators.rint_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.rint.calls[get_state()][flags]
+        kernel = _rint_calls[get_state()][flags]
     except KeyError:
         kernel = operators.rint.link_call(flags)
     return kernel(self)
@@ -2173,7 +2344,7 @@ def rint_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.rint_.calls[get_state()][flags]
+        kernel = _rint__calls[get_state()][flags]
     except KeyError:
         kernel = operators.rint_.link_call(flags)
     return kernel(self)
@@ -2187,7 +2358,7 @@ def round(self, /, decimals=0, *, out=None):
         return operators.round_out.operator(self, decimals, out=out)
     flags = self._flags
     try:
-        kernel = operators.round.calls[get_state()][flags]
+        kernel = _round_calls[get_state()][flags]
     except KeyError:
         kernel = operators.round.link_call(flags)
     return kernel(self, decimals)
@@ -2199,7 +2370,7 @@ def round_(self, /, decimals=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.round_.calls[get_state()][flags]
+        kernel = _round__calls[get_state()][flags]
     except KeyError:
         kernel = operators.round_.link_call(flags)
     return kernel(self, decimals)
@@ -2213,7 +2384,7 @@ def sign(self, /, *, out=None):
         return operators.sign_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.sign.calls[get_state()][flags]
+        kernel = _sign_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sign.link_call(flags)
     return kernel(self)
@@ -2225,7 +2396,7 @@ def sign_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sign_.calls[get_state()][flags]
+        kernel = _sign__calls[get_state()][flags]
     except KeyError:
         kernel = operators.sign_.link_call(flags)
     return kernel(self)
@@ -2237,7 +2408,7 @@ def signbit(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.signbit.calls[get_state()][flags]
+        kernel = _signbit_calls[get_state()][flags]
     except KeyError:
         kernel = operators.signbit.link_call(flags)
     return kernel(self)
@@ -2251,7 +2422,7 @@ def sin(self, /, *, out=None):
         return operators.sin_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.sin.calls[get_state()][flags]
+        kernel = _sin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sin.link_call(flags)
     return kernel(self)
@@ -2263,7 +2434,7 @@ def sin_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sin_.calls[get_state()][flags]
+        kernel = _sin__calls[get_state()][flags]
     except KeyError:
         kernel = operators.sin_.link_call(flags)
     return kernel(self)
@@ -2277,7 +2448,7 @@ def sinc(self, /, *, out=None):
         return operators.sinc_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.sinc.calls[get_state()][flags]
+        kernel = _sinc_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sinc.link_call(flags)
     return kernel(self)
@@ -2289,7 +2460,7 @@ def sinc_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sinc_.calls[get_state()][flags]
+        kernel = _sinc__calls[get_state()][flags]
     except KeyError:
         kernel = operators.sinc_.link_call(flags)
     return kernel(self)
@@ -2303,7 +2474,7 @@ def sinh(self, /, *, out=None):
         return operators.sinh_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.sinh.calls[get_state()][flags]
+        kernel = _sinh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sinh.link_call(flags)
     return kernel(self)
@@ -2315,7 +2486,7 @@ def sinh_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sinh_.calls[get_state()][flags]
+        kernel = _sinh__calls[get_state()][flags]
     except KeyError:
         kernel = operators.sinh_.link_call(flags)
     return kernel(self)
@@ -2329,7 +2500,7 @@ def sqrt(self, /, *, out=None):
         return operators.sqrt_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.sqrt.calls[get_state()][flags]
+        kernel = _sqrt_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sqrt.link_call(flags)
     return kernel(self)
@@ -2341,7 +2512,7 @@ def sqrt_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sqrt_.calls[get_state()][flags]
+        kernel = _sqrt__calls[get_state()][flags]
     except KeyError:
         kernel = operators.sqrt_.link_call(flags)
     return kernel(self)
@@ -2355,7 +2526,7 @@ def square(self, /, *, out=None):
         return operators.square_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.square.calls[get_state()][flags]
+        kernel = _square_calls[get_state()][flags]
     except KeyError:
         kernel = operators.square.link_call(flags)
     return kernel(self)
@@ -2367,7 +2538,7 @@ def square_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.square_.calls[get_state()][flags]
+        kernel = _square__calls[get_state()][flags]
     except KeyError:
         kernel = operators.square_.link_call(flags)
     return kernel(self)
@@ -2383,7 +2554,7 @@ def subtract(self, other, /, *, out=None):
         return operators.sub_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
-        kernel = operators.sub.calls[get_state()][flags]
+        kernel = _sub_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sub.link_call(flags)
     return kernel(self, other)
@@ -2397,7 +2568,7 @@ def sub_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.sub_.calls[get_state()][flags]
+        kernel = _sub__calls[get_state()][flags]
     except KeyError:
         kernel = operators.sub_.link_call(flags)
     return kernel(self, other)
@@ -2411,7 +2582,7 @@ def tan(self, /, *, out=None):
         return operators.tan_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.tan.calls[get_state()][flags]
+        kernel = _tan_calls[get_state()][flags]
     except KeyError:
         kernel = operators.tan.link_call(flags)
     return kernel(self)
@@ -2423,7 +2594,7 @@ def tan_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.tan_.calls[get_state()][flags]
+        kernel = _tan__calls[get_state()][flags]
     except KeyError:
         kernel = operators.tan_.link_call(flags)
     return kernel(self)
@@ -2437,7 +2608,7 @@ def tanh(self, /, *, out=None):
         return operators.tanh_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.tanh.calls[get_state()][flags]
+        kernel = _tanh_calls[get_state()][flags]
     except KeyError:
         kernel = operators.tanh.link_call(flags)
     return kernel(self)
@@ -2449,7 +2620,7 @@ def tanh_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.tanh_.calls[get_state()][flags]
+        kernel = _tanh__calls[get_state()][flags]
     except KeyError:
         kernel = operators.tanh_.link_call(flags)
     return kernel(self)
@@ -2463,7 +2634,7 @@ def trunc(self, /, *, out=None):
         return operators.trunc_out.operator(self, out=out)
     flags = self._flags
     try:
-        kernel = operators.trunc.calls[get_state()][flags]
+        kernel = _trunc_calls[get_state()][flags]
     except KeyError:
         kernel = operators.trunc.link_call(flags)
     return kernel(self)
@@ -2475,7 +2646,7 @@ def trunc_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.trunc_.calls[get_state()][flags]
+        kernel = _trunc__calls[get_state()][flags]
     except KeyError:
         kernel = operators.trunc_.link_call(flags)
     return kernel(self)
@@ -2487,7 +2658,7 @@ def view_as_complex(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.view_as_complex.calls[get_state()][flags]
+        kernel = _view_as_complex_calls[get_state()][flags]
     except KeyError:
         kernel = operators.view_as_complex.link_call(flags)
     return kernel(self)
@@ -2499,7 +2670,7 @@ def view_as_real(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.view_as_real.calls[get_state()][flags]
+        kernel = _view_as_real_calls[get_state()][flags]
     except KeyError:
         kernel = operators.view_as_real.link_call(flags)
     return kernel(self)
@@ -2515,7 +2686,7 @@ def where(condition, self, other, /):
         other = as_operand(other)
     flags = condition._flags | self._flags | other._flags
     try:
-        kernel = operators.where.calls[get_state()][flags]
+        kernel = _where_calls[get_state()][flags]
     except KeyError:
         kernel = operators.where.link_call(flags)
     return kernel(condition, self, other)

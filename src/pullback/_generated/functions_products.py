@@ -28,6 +28,22 @@ __all__ = [
     "vecdot",
 ]
 
+__einsum_calls = operators._einsum.calls
+__tensordot_calls = operators._tensordot.calls
+_convolve_calls = operators.convolve.calls
+_correlate_calls = operators.correlate.calls
+_cross_calls = operators.cross.calls
+_dot_calls = operators.dot.calls
+_inner_calls = operators.inner.calls
+_kron_calls = operators.kron.calls
+_matmul_calls = operators.matmul.calls
+_outer_calls = operators.outer.calls
+_polyval_calls = operators.polyval.calls
+_tensordot_calls = operators.tensordot.calls
+_trace_calls = operators.trace.calls
+_vdot_calls = operators.vdot.calls
+_vecdot_calls = operators.vecdot.calls
+
 
 def _einsum(subscripts, operands, *, optimize=False):
     """An Einstein sum with explicit subscripts, without ellipsis."""
@@ -36,7 +52,7 @@ def _einsum(subscripts, operands, *, optimize=False):
     for t in operands:
         flags |= t._flags
     try:
-        kernel = operators._einsum.calls[get_state()][flags]
+        kernel = __einsum_calls[get_state()][flags]
     except KeyError:
         kernel = operators._einsum.link_call(flags)
     return kernel(subscripts, operands, optimize=optimize)
@@ -50,7 +66,7 @@ def _tensordot(self, other, /, axes_self, axes_other):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators._tensordot.calls[get_state()][flags]
+        kernel = __tensordot_calls[get_state()][flags]
     except KeyError:
         kernel = operators._tensordot.link_call(flags)
     return kernel(self, other, axes_self, axes_other)
@@ -64,7 +80,7 @@ def convolve(self, other, /, mode="full"):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.convolve.calls[get_state()][flags]
+        kernel = _convolve_calls[get_state()][flags]
     except KeyError:
         kernel = operators.convolve.link_call(flags)
     return kernel(self, other, mode)
@@ -78,7 +94,7 @@ def correlate(self, other, /, mode="valid"):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.correlate.calls[get_state()][flags]
+        kernel = _correlate_calls[get_state()][flags]
     except KeyError:
         kernel = operators.correlate.link_call(flags)
     return kernel(self, other, mode)
@@ -92,7 +108,7 @@ def cross(self, other, /, axisa=-1, axisb=-1, axisc=-1, axis=None):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.cross.calls[get_state()][flags]
+        kernel = _cross_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cross.link_call(flags)
     return kernel(self, other, axisa, axisb, axisc, axis)
@@ -106,7 +122,7 @@ def dot(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.dot.calls[get_state()][flags]
+        kernel = _dot_calls[get_state()][flags]
     except KeyError:
         kernel = operators.dot.link_call(flags)
     return kernel(self, other)
@@ -120,7 +136,7 @@ def inner(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.inner.calls[get_state()][flags]
+        kernel = _inner_calls[get_state()][flags]
     except KeyError:
         kernel = operators.inner.link_call(flags)
     return kernel(self, other)
@@ -134,7 +150,7 @@ def kron(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.kron.calls[get_state()][flags]
+        kernel = _kron_calls[get_state()][flags]
     except KeyError:
         kernel = operators.kron.link_call(flags)
     return kernel(self, other)
@@ -148,7 +164,7 @@ def matmul(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.matmul.calls[get_state()][flags]
+        kernel = _matmul_calls[get_state()][flags]
     except KeyError:
         kernel = operators.matmul.link_call(flags)
     return kernel(self, other)
@@ -162,7 +178,7 @@ def outer(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.outer.calls[get_state()][flags]
+        kernel = _outer_calls[get_state()][flags]
     except KeyError:
         kernel = operators.outer.link_call(flags)
     return kernel(self, other)
@@ -176,7 +192,7 @@ def polyval(self, /, x):
         x = as_operand(x)
     flags = self._flags | x._flags
     try:
-        kernel = operators.polyval.calls[get_state()][flags]
+        kernel = _polyval_calls[get_state()][flags]
     except KeyError:
         kernel = operators.polyval.link_call(flags)
     return kernel(self, x)
@@ -190,7 +206,7 @@ def tensordot(self, other, /, axes=None):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.tensordot.calls[get_state()][flags]
+        kernel = _tensordot_calls[get_state()][flags]
     except KeyError:
         kernel = operators.tensordot.link_call(flags)
     return kernel(self, other, axes)
@@ -202,7 +218,7 @@ def trace(self, /, offset=0, axis1=0, axis2=1, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.trace.calls[get_state()][flags]
+        kernel = _trace_calls[get_state()][flags]
     except KeyError:
         kernel = operators.trace.link_call(flags)
     return kernel(self, offset, axis1, axis2, dtype)
@@ -216,7 +232,7 @@ def vdot(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.vdot.calls[get_state()][flags]
+        kernel = _vdot_calls[get_state()][flags]
     except KeyError:
         kernel = operators.vdot.link_call(flags)
     return kernel(self, other)
@@ -230,7 +246,7 @@ def vecdot(self, other, /, *, axis=-1):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.vecdot.calls[get_state()][flags]
+        kernel = _vecdot_calls[get_state()][flags]
     except KeyError:
         kernel = operators.vecdot.link_call(flags)
     return kernel(self, other, axis=axis)

@@ -56,6 +56,50 @@ __all__ = [
     "var",
 ]
 
+__exclusive_cumprod_calls = operators._exclusive_cumprod.calls
+__recurrence_calls = operators._recurrence.calls
+__shift_calls = operators._shift.calls
+__tie_weights_calls = operators._tie_weights.calls
+_all_calls = operators.all.calls
+_any_calls = operators.any.calls
+_argmax_calls = operators.argmax.calls
+_argmin_calls = operators.argmin.calls
+_average_calls = operators.average.calls
+_corrcoef_calls = operators.corrcoef.calls
+_count_nonzero_calls = operators.count_nonzero.calls
+_cov_calls = operators.cov.calls
+_cummax_calls = operators.cummax.calls
+_cummin_calls = operators.cummin.calls
+_cumprod_calls = operators.cumprod.calls
+_cumsum_calls = operators.cumsum.calls
+_cumulative_prod_calls = operators.cumulative_prod.calls
+_cumulative_sum_calls = operators.cumulative_sum.calls
+_cumulative_trapezoid_calls = operators.cumulative_trapezoid.calls
+_diff_calls = operators.diff.calls
+_gradient_calls = operators.gradient.calls
+_logcumsumexp_calls = operators.logcumsumexp.calls
+_logsumexp_calls = operators.logsumexp.calls
+_max_calls = operators.max.calls
+_mean_calls = operators.mean.calls
+_min_calls = operators.min.calls
+_nanargmax_calls = operators.nanargmax.calls
+_nanargmin_calls = operators.nanargmin.calls
+_nancumprod_calls = operators.nancumprod.calls
+_nancumsum_calls = operators.nancumsum.calls
+_nanmax_calls = operators.nanmax.calls
+_nanmean_calls = operators.nanmean.calls
+_nanmin_calls = operators.nanmin.calls
+_nanprod_calls = operators.nanprod.calls
+_nanstd_calls = operators.nanstd.calls
+_nansum_calls = operators.nansum.calls
+_nanvar_calls = operators.nanvar.calls
+_prod_calls = operators.prod.calls
+_ptp_calls = operators.ptp.calls
+_std_calls = operators.std.calls
+_sum_calls = operators.sum.calls
+_trapezoid_calls = operators.trapezoid.calls
+_var_calls = operators.var.calls
+
 
 def _exclusive_cumprod(self, /, axis, reverse):
     """The products of all elements before each one along an axis, or after each one."""
@@ -63,7 +107,7 @@ def _exclusive_cumprod(self, /, axis, reverse):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._exclusive_cumprod.calls[get_state()][flags]
+        kernel = __exclusive_cumprod_calls[get_state()][flags]
     except KeyError:
         kernel = operators._exclusive_cumprod.link_call(flags)
     return kernel(self, axis, reverse)
@@ -77,7 +121,7 @@ def _recurrence(self, /, factor, axis, reverse):
         factor = as_operand(factor)
     flags = self._flags | factor._flags
     try:
-        kernel = operators._recurrence.calls[get_state()][flags]
+        kernel = __recurrence_calls[get_state()][flags]
     except KeyError:
         kernel = operators._recurrence.link_call(flags)
     return kernel(self, factor, axis, reverse)
@@ -89,7 +133,7 @@ def _shift(self, /, axis, by, fill):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators._shift.calls[get_state()][flags]
+        kernel = __shift_calls[get_state()][flags]
     except KeyError:
         kernel = operators._shift.link_call(flags)
     return kernel(self, axis, by, fill)
@@ -103,7 +147,7 @@ def _tie_weights(self, /, extreme, axis, keepdims):
         extreme = as_operand(extreme)
     flags = self._flags | extreme._flags
     try:
-        kernel = operators._tie_weights.calls[get_state()][flags]
+        kernel = __tie_weights_calls[get_state()][flags]
     except KeyError:
         kernel = operators._tie_weights.link_call(flags)
     return kernel(self, extreme, axis, keepdims)
@@ -115,7 +159,7 @@ def all(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.all.calls[get_state()][flags]
+        kernel = _all_calls[get_state()][flags]
     except KeyError:
         kernel = operators.all.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -127,7 +171,7 @@ def any(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.any.calls[get_state()][flags]
+        kernel = _any_calls[get_state()][flags]
     except KeyError:
         kernel = operators.any.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -139,7 +183,7 @@ def argmax(self, /, axis=None, *, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.argmax.calls[get_state()][flags]
+        kernel = _argmax_calls[get_state()][flags]
     except KeyError:
         kernel = operators.argmax.link_call(flags)
     return kernel(self, axis, keepdims=keepdims)
@@ -151,7 +195,7 @@ def argmin(self, /, axis=None, *, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.argmin.calls[get_state()][flags]
+        kernel = _argmin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.argmin.link_call(flags)
     return kernel(self, axis, keepdims=keepdims)
@@ -167,7 +211,7 @@ def average(self, /, axis=None, weights=None, *, keepdims=False):
     if weights is not None:
         flags |= weights._flags
     try:
-        kernel = operators.average.calls[get_state()][flags]
+        kernel = _average_calls[get_state()][flags]
     except KeyError:
         kernel = operators.average.link_call(flags)
     return kernel(self, axis, weights, keepdims=keepdims)
@@ -183,7 +227,7 @@ def corrcoef(self, /, y=None, *, rowvar=True):
     if y is not None:
         flags |= y._flags
     try:
-        kernel = operators.corrcoef.calls[get_state()][flags]
+        kernel = _corrcoef_calls[get_state()][flags]
     except KeyError:
         kernel = operators.corrcoef.link_call(flags)
     return kernel(self, y, rowvar=rowvar)
@@ -195,7 +239,7 @@ def count_nonzero(self, /, axis=None, *, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.count_nonzero.calls[get_state()][flags]
+        kernel = _count_nonzero_calls[get_state()][flags]
     except KeyError:
         kernel = operators.count_nonzero.link_call(flags)
     return kernel(self, axis, keepdims=keepdims)
@@ -219,7 +263,7 @@ def cov(self, /, y=None, *, rowvar=True, bias=False, ddof=None, fweights=None, a
     if aweights is not None:
         flags |= aweights._flags
     try:
-        kernel = operators.cov.calls[get_state()][flags]
+        kernel = _cov_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cov.link_call(flags)
     return kernel(
@@ -233,7 +277,7 @@ def cummax(self, /, axis):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cummax.calls[get_state()][flags]
+        kernel = _cummax_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cummax.link_call(flags)
     return kernel(self, axis)
@@ -245,7 +289,7 @@ def cummin(self, /, axis):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cummin.calls[get_state()][flags]
+        kernel = _cummin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cummin.link_call(flags)
     return kernel(self, axis)
@@ -257,7 +301,7 @@ def cumprod(self, /, axis=None, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cumprod.calls[get_state()][flags]
+        kernel = _cumprod_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cumprod.link_call(flags)
     return kernel(self, axis, dtype=dtype)
@@ -269,7 +313,7 @@ def cumsum(self, /, axis=None, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cumsum.calls[get_state()][flags]
+        kernel = _cumsum_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cumsum.link_call(flags)
     return kernel(self, axis, dtype=dtype)
@@ -281,7 +325,7 @@ def cumulative_prod(self, /, *, axis=None, dtype=None, include_initial=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cumulative_prod.calls[get_state()][flags]
+        kernel = _cumulative_prod_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cumulative_prod.link_call(flags)
     return kernel(self, axis=axis, dtype=dtype, include_initial=include_initial)
@@ -293,7 +337,7 @@ def cumulative_sum(self, /, *, axis=None, dtype=None, include_initial=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.cumulative_sum.calls[get_state()][flags]
+        kernel = _cumulative_sum_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cumulative_sum.link_call(flags)
     return kernel(self, axis=axis, dtype=dtype, include_initial=include_initial)
@@ -309,7 +353,7 @@ def cumulative_trapezoid(self, /, x=None, dx=1.0, axis=-1):
     if x is not None:
         flags |= x._flags
     try:
-        kernel = operators.cumulative_trapezoid.calls[get_state()][flags]
+        kernel = _cumulative_trapezoid_calls[get_state()][flags]
     except KeyError:
         kernel = operators.cumulative_trapezoid.link_call(flags)
     return kernel(self, x, dx, axis)
@@ -329,7 +373,7 @@ def diff(self, /, n=1, axis=-1, prepend=None, append=None):
     if append is not None:
         flags |= append._flags
     try:
-        kernel = operators.diff.calls[get_state()][flags]
+        kernel = _diff_calls[get_state()][flags]
     except KeyError:
         kernel = operators.diff.link_call(flags)
     return kernel(self, n, axis, prepend, append)
@@ -344,7 +388,7 @@ def _gradient(self, /, spacing=(), *, axis=None, edge_order=1):
     for t in spacing:
         flags |= t._flags
     try:
-        kernel = operators.gradient.calls[get_state()][flags]
+        kernel = _gradient_calls[get_state()][flags]
     except KeyError:
         kernel = operators.gradient.link_call(flags)
     return kernel(self, spacing, axis=axis, edge_order=edge_order)
@@ -356,7 +400,7 @@ def logcumsumexp(self, /, axis):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.logcumsumexp.calls[get_state()][flags]
+        kernel = _logcumsumexp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logcumsumexp.link_call(flags)
     return kernel(self, axis)
@@ -368,7 +412,7 @@ def logsumexp(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.logsumexp.calls[get_state()][flags]
+        kernel = _logsumexp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logsumexp.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -380,7 +424,7 @@ def max(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.max.calls[get_state()][flags]
+        kernel = _max_calls[get_state()][flags]
     except KeyError:
         kernel = operators.max.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -392,7 +436,7 @@ def mean(self, /, axis=None, keepdims=False, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.mean.calls[get_state()][flags]
+        kernel = _mean_calls[get_state()][flags]
     except KeyError:
         kernel = operators.mean.link_call(flags)
     return kernel(self, axis, keepdims, dtype=dtype)
@@ -404,7 +448,7 @@ def min(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.min.calls[get_state()][flags]
+        kernel = _min_calls[get_state()][flags]
     except KeyError:
         kernel = operators.min.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -416,7 +460,7 @@ def nanargmax(self, /, axis=None, *, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanargmax.calls[get_state()][flags]
+        kernel = _nanargmax_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanargmax.link_call(flags)
     return kernel(self, axis, keepdims=keepdims)
@@ -428,7 +472,7 @@ def nanargmin(self, /, axis=None, *, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanargmin.calls[get_state()][flags]
+        kernel = _nanargmin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanargmin.link_call(flags)
     return kernel(self, axis, keepdims=keepdims)
@@ -440,7 +484,7 @@ def nancumprod(self, /, axis=None, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nancumprod.calls[get_state()][flags]
+        kernel = _nancumprod_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nancumprod.link_call(flags)
     return kernel(self, axis, dtype=dtype)
@@ -452,7 +496,7 @@ def nancumsum(self, /, axis=None, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nancumsum.calls[get_state()][flags]
+        kernel = _nancumsum_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nancumsum.link_call(flags)
     return kernel(self, axis, dtype=dtype)
@@ -464,7 +508,7 @@ def nanmax(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanmax.calls[get_state()][flags]
+        kernel = _nanmax_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanmax.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -476,7 +520,7 @@ def nanmean(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanmean.calls[get_state()][flags]
+        kernel = _nanmean_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanmean.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -488,7 +532,7 @@ def nanmin(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanmin.calls[get_state()][flags]
+        kernel = _nanmin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanmin.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -500,7 +544,7 @@ def nanprod(self, /, axis=None, keepdims=False, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanprod.calls[get_state()][flags]
+        kernel = _nanprod_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanprod.link_call(flags)
     return kernel(self, axis, keepdims, dtype=dtype)
@@ -512,7 +556,7 @@ def nanstd(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanstd.calls[get_state()][flags]
+        kernel = _nanstd_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanstd.link_call(flags)
     return kernel(self, axis, keepdims, ddof=ddof, correction=correction)
@@ -524,7 +568,7 @@ def nansum(self, /, axis=None, keepdims=False, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nansum.calls[get_state()][flags]
+        kernel = _nansum_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nansum.link_call(flags)
     return kernel(self, axis, keepdims, dtype=dtype)
@@ -536,7 +580,7 @@ def nanvar(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanvar.calls[get_state()][flags]
+        kernel = _nanvar_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanvar.link_call(flags)
     return kernel(self, axis, keepdims, ddof=ddof, correction=correction)
@@ -548,7 +592,7 @@ def prod(self, /, axis=None, keepdims=False, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.prod.calls[get_state()][flags]
+        kernel = _prod_calls[get_state()][flags]
     except KeyError:
         kernel = operators.prod.link_call(flags)
     return kernel(self, axis, keepdims, dtype=dtype)
@@ -560,7 +604,7 @@ def ptp(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.ptp.calls[get_state()][flags]
+        kernel = _ptp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ptp.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -572,7 +616,7 @@ def std(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.std.calls[get_state()][flags]
+        kernel = _std_calls[get_state()][flags]
     except KeyError:
         kernel = operators.std.link_call(flags)
     return kernel(self, axis, keepdims, ddof=ddof, correction=correction)
@@ -584,7 +628,7 @@ def sum(self, /, axis=None, keepdims=False, *, dtype=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sum.calls[get_state()][flags]
+        kernel = _sum_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sum.link_call(flags)
     return kernel(self, axis, keepdims, dtype=dtype)
@@ -600,7 +644,7 @@ def trapezoid(self, /, x=None, dx=1.0, axis=-1):
     if x is not None:
         flags |= x._flags
     try:
-        kernel = operators.trapezoid.calls[get_state()][flags]
+        kernel = _trapezoid_calls[get_state()][flags]
     except KeyError:
         kernel = operators.trapezoid.link_call(flags)
     return kernel(self, x, dx, axis)
@@ -612,7 +656,7 @@ def var(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.var.calls[get_state()][flags]
+        kernel = _var_calls[get_state()][flags]
     except KeyError:
         kernel = operators.var.link_call(flags)
     return kernel(self, axis, keepdims, ddof=ddof, correction=correction)

@@ -60,6 +60,54 @@ __all__ = [
     "vstack",
 ]
 
+_append_calls = operators.append.calls
+_array_split_calls = operators.array_split.calls
+_as_strided_calls = operators.as_strided.calls
+_ascontiguousarray_calls = operators.ascontiguousarray.calls
+_broadcast_to_calls = operators.broadcast_to.calls
+_chunk_calls = operators.chunk.calls
+_column_stack_calls = operators.column_stack.calls
+_concatenate_calls = operators.concatenate.calls
+_constant_pad_calls = operators.constant_pad.calls
+_diag_calls = operators.diag.calls
+_diagflat_calls = operators.diagflat.calls
+_diagonal_calls = operators.diagonal.calls
+_diagonal_backward_calls = operators.diagonal_backward.calls
+_dsplit_calls = operators.dsplit.calls
+_dstack_calls = operators.dstack.calls
+_expand_dims_calls = operators.expand_dims.calls
+_flatten_calls = operators.flatten.calls
+_flip_calls = operators.flip.calls
+_fliplr_calls = operators.fliplr.calls
+_flipud_calls = operators.flipud.calls
+_hsplit_calls = operators.hsplit.calls
+_hstack_calls = operators.hstack.calls
+_matrix_transpose_calls = operators.matrix_transpose.calls
+_moveaxis_calls = operators.moveaxis.calls
+_narrow_calls = operators.narrow.calls
+_permute_dims_calls = operators.permute_dims.calls
+_ravel_calls = operators.ravel.calls
+_repeat_calls = operators.repeat.calls
+_reshape_calls = operators.reshape.calls
+_resize_calls = operators.resize.calls
+_roll_calls = operators.roll.calls
+_rollaxis_calls = operators.rollaxis.calls
+_rot90_calls = operators.rot90.calls
+_select_calls = operators.select.calls
+_sliding_window_view_calls = operators.sliding_window_view.calls
+_split_calls = operators.split.calls
+_squeeze_calls = operators.squeeze.calls
+_stack_calls = operators.stack.calls
+_swapaxes_calls = operators.swapaxes.calls
+_tile_calls = operators.tile.calls
+_tril_calls = operators.tril.calls
+_triu_calls = operators.triu.calls
+_unbind_calls = operators.unbind.calls
+_unfold_calls = operators.unfold.calls
+_vsplit_calls = operators.vsplit.calls
+_vstack_calls = operators.vstack.calls
+_window_backward_calls = operators.window_backward.calls
+
 
 def append(self, /, values, axis=None):
     """Joins values to the end of an axis; with axis None, all elements in a row."""
@@ -69,7 +117,7 @@ def append(self, /, values, axis=None):
         values = as_operand(values)
     flags = self._flags | values._flags
     try:
-        kernel = operators.append.calls[get_state()][flags]
+        kernel = _append_calls[get_state()][flags]
     except KeyError:
         kernel = operators.append.link_call(flags)
     return kernel(self, values, axis)
@@ -81,7 +129,7 @@ def array_split(self, /, indices_or_sections, axis=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.array_split.calls[get_state()][flags]
+        kernel = _array_split_calls[get_state()][flags]
     except KeyError:
         kernel = operators.array_split.link_call(flags)
     return kernel(self, indices_or_sections, axis)
@@ -93,7 +141,7 @@ def as_strided(self, /, shape, strides, storage_offset=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.as_strided.calls[get_state()][flags]
+        kernel = _as_strided_calls[get_state()][flags]
     except KeyError:
         kernel = operators.as_strided.link_call(flags)
     return kernel(self, shape, strides, storage_offset)
@@ -105,7 +153,7 @@ def ascontiguousarray(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.ascontiguousarray.calls[get_state()][flags]
+        kernel = _ascontiguousarray_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ascontiguousarray.link_call(flags)
     return kernel(self)
@@ -117,7 +165,7 @@ def broadcast_to(self, /, shape):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.broadcast_to.calls[get_state()][flags]
+        kernel = _broadcast_to_calls[get_state()][flags]
     except KeyError:
         kernel = operators.broadcast_to.link_call(flags)
     return kernel(self, shape)
@@ -129,7 +177,7 @@ def chunk(self, /, chunks, axis=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.chunk.calls[get_state()][flags]
+        kernel = _chunk_calls[get_state()][flags]
     except KeyError:
         kernel = operators.chunk.link_call(flags)
     return kernel(self, chunks, axis)
@@ -142,7 +190,7 @@ def column_stack(tensors, /):
     for t in tensors:
         flags |= t._flags
     try:
-        kernel = operators.column_stack.calls[get_state()][flags]
+        kernel = _column_stack_calls[get_state()][flags]
     except KeyError:
         kernel = operators.column_stack.link_call(flags)
     return kernel(tensors)
@@ -155,7 +203,7 @@ def concatenate(tensors, /, axis=0):
     for t in tensors:
         flags |= t._flags
     try:
-        kernel = operators.concatenate.calls[get_state()][flags]
+        kernel = _concatenate_calls[get_state()][flags]
     except KeyError:
         kernel = operators.concatenate.link_call(flags)
     return kernel(tensors, axis)
@@ -167,7 +215,7 @@ def _constant_pad(self, /, widths, values):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.constant_pad.calls[get_state()][flags]
+        kernel = _constant_pad_calls[get_state()][flags]
     except KeyError:
         kernel = operators.constant_pad.link_call(flags)
     return kernel(self, widths, values)
@@ -179,7 +227,7 @@ def diag(self, /, k=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.diag.calls[get_state()][flags]
+        kernel = _diag_calls[get_state()][flags]
     except KeyError:
         kernel = operators.diag.link_call(flags)
     return kernel(self, k)
@@ -191,7 +239,7 @@ def diagflat(self, /, k=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.diagflat.calls[get_state()][flags]
+        kernel = _diagflat_calls[get_state()][flags]
     except KeyError:
         kernel = operators.diagflat.link_call(flags)
     return kernel(self, k)
@@ -203,7 +251,7 @@ def diagonal(self, /, offset=0, axis1=0, axis2=1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.diagonal.calls[get_state()][flags]
+        kernel = _diagonal_calls[get_state()][flags]
     except KeyError:
         kernel = operators.diagonal.link_call(flags)
     return kernel(self, offset, axis1, axis2)
@@ -215,7 +263,7 @@ def _diagonal_backward(grad_output, shape, offset=0, axis1=0, axis2=1):
         grad_output = as_operand(grad_output)
     flags = grad_output._flags
     try:
-        kernel = operators.diagonal_backward.calls[get_state()][flags]
+        kernel = _diagonal_backward_calls[get_state()][flags]
     except KeyError:
         kernel = operators.diagonal_backward.link_call(flags)
     return kernel(grad_output, shape, offset, axis1, axis2)
@@ -227,7 +275,7 @@ def dsplit(self, /, indices_or_sections):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.dsplit.calls[get_state()][flags]
+        kernel = _dsplit_calls[get_state()][flags]
     except KeyError:
         kernel = operators.dsplit.link_call(flags)
     return kernel(self, indices_or_sections)
@@ -240,7 +288,7 @@ def dstack(tensors, /):
     for t in tensors:
         flags |= t._flags
     try:
-        kernel = operators.dstack.calls[get_state()][flags]
+        kernel = _dstack_calls[get_state()][flags]
     except KeyError:
         kernel = operators.dstack.link_call(flags)
     return kernel(tensors)
@@ -252,7 +300,7 @@ def expand_dims(self, /, axis=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.expand_dims.calls[get_state()][flags]
+        kernel = _expand_dims_calls[get_state()][flags]
     except KeyError:
         kernel = operators.expand_dims.link_call(flags)
     return kernel(self, axis)
@@ -264,7 +312,7 @@ def flatten(self, /, order="C"):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.flatten.calls[get_state()][flags]
+        kernel = _flatten_calls[get_state()][flags]
     except KeyError:
         kernel = operators.flatten.link_call(flags)
     return kernel(self, order)
@@ -276,7 +324,7 @@ def flip(self, /, axis=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.flip.calls[get_state()][flags]
+        kernel = _flip_calls[get_state()][flags]
     except KeyError:
         kernel = operators.flip.link_call(flags)
     return kernel(self, axis)
@@ -288,7 +336,7 @@ def fliplr(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.fliplr.calls[get_state()][flags]
+        kernel = _fliplr_calls[get_state()][flags]
     except KeyError:
         kernel = operators.fliplr.link_call(flags)
     return kernel(self)
@@ -300,7 +348,7 @@ def flipud(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.flipud.calls[get_state()][flags]
+        kernel = _flipud_calls[get_state()][flags]
     except KeyError:
         kernel = operators.flipud.link_call(flags)
     return kernel(self)
@@ -312,7 +360,7 @@ def hsplit(self, /, indices_or_sections):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.hsplit.calls[get_state()][flags]
+        kernel = _hsplit_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hsplit.link_call(flags)
     return kernel(self, indices_or_sections)
@@ -325,7 +373,7 @@ def hstack(tensors, /):
     for t in tensors:
         flags |= t._flags
     try:
-        kernel = operators.hstack.calls[get_state()][flags]
+        kernel = _hstack_calls[get_state()][flags]
     except KeyError:
         kernel = operators.hstack.link_call(flags)
     return kernel(tensors)
@@ -337,7 +385,7 @@ def matrix_transpose(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.matrix_transpose.calls[get_state()][flags]
+        kernel = _matrix_transpose_calls[get_state()][flags]
     except KeyError:
         kernel = operators.matrix_transpose.link_call(flags)
     return kernel(self)
@@ -349,7 +397,7 @@ def moveaxis(self, /, source, destination):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.moveaxis.calls[get_state()][flags]
+        kernel = _moveaxis_calls[get_state()][flags]
     except KeyError:
         kernel = operators.moveaxis.link_call(flags)
     return kernel(self, source, destination)
@@ -361,7 +409,7 @@ def narrow(self, /, axis, start, length):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.narrow.calls[get_state()][flags]
+        kernel = _narrow_calls[get_state()][flags]
     except KeyError:
         kernel = operators.narrow.link_call(flags)
     return kernel(self, axis, start, length)
@@ -373,7 +421,7 @@ def permute_dims(self, /, axes=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.permute_dims.calls[get_state()][flags]
+        kernel = _permute_dims_calls[get_state()][flags]
     except KeyError:
         kernel = operators.permute_dims.link_call(flags)
     return kernel(self, axes)
@@ -385,7 +433,7 @@ def ravel(self, /, order="C"):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.ravel.calls[get_state()][flags]
+        kernel = _ravel_calls[get_state()][flags]
     except KeyError:
         kernel = operators.ravel.link_call(flags)
     return kernel(self, order)
@@ -397,7 +445,7 @@ def repeat(self, /, repeats, axis=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.repeat.calls[get_state()][flags]
+        kernel = _repeat_calls[get_state()][flags]
     except KeyError:
         kernel = operators.repeat.link_call(flags)
     return kernel(self, repeats, axis)
@@ -409,7 +457,7 @@ def reshape(self, /, shape, order="C", *, copy=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.reshape.calls[get_state()][flags]
+        kernel = _reshape_calls[get_state()][flags]
     except KeyError:
         kernel = operators.reshape.link_call(flags)
     return kernel(self, shape, order, copy=copy)
@@ -421,7 +469,7 @@ def resize(self, /, shape):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.resize.calls[get_state()][flags]
+        kernel = _resize_calls[get_state()][flags]
     except KeyError:
         kernel = operators.resize.link_call(flags)
     return kernel(self, shape)
@@ -433,7 +481,7 @@ def roll(self, /, shift, axis=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.roll.calls[get_state()][flags]
+        kernel = _roll_calls[get_state()][flags]
     except KeyError:
         kernel = operators.roll.link_call(flags)
     return kernel(self, shift, axis)
@@ -445,7 +493,7 @@ def rollaxis(self, /, axis, start=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.rollaxis.calls[get_state()][flags]
+        kernel = _rollaxis_calls[get_state()][flags]
     except KeyError:
         kernel = operators.rollaxis.link_call(flags)
     return kernel(self, axis, start)
@@ -457,7 +505,7 @@ def rot90(self, /, k=1, axes=(0, 1)):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.rot90.calls[get_state()][flags]
+        kernel = _rot90_calls[get_state()][flags]
     except KeyError:
         kernel = operators.rot90.link_call(flags)
     return kernel(self, k, axes)
@@ -469,7 +517,7 @@ def select(self, /, axis, index):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.select.calls[get_state()][flags]
+        kernel = _select_calls[get_state()][flags]
     except KeyError:
         kernel = operators.select.link_call(flags)
     return kernel(self, axis, index)
@@ -481,7 +529,7 @@ def sliding_window_view(self, /, window_shape, axis=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sliding_window_view.calls[get_state()][flags]
+        kernel = _sliding_window_view_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sliding_window_view.link_call(flags)
     return kernel(self, window_shape, axis)
@@ -493,7 +541,7 @@ def split(self, /, indices_or_sections, axis=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.split.calls[get_state()][flags]
+        kernel = _split_calls[get_state()][flags]
     except KeyError:
         kernel = operators.split.link_call(flags)
     return kernel(self, indices_or_sections, axis)
@@ -505,7 +553,7 @@ def squeeze(self, /, axis=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.squeeze.calls[get_state()][flags]
+        kernel = _squeeze_calls[get_state()][flags]
     except KeyError:
         kernel = operators.squeeze.link_call(flags)
     return kernel(self, axis)
@@ -518,7 +566,7 @@ def stack(tensors, /, axis=0):
     for t in tensors:
         flags |= t._flags
     try:
-        kernel = operators.stack.calls[get_state()][flags]
+        kernel = _stack_calls[get_state()][flags]
     except KeyError:
         kernel = operators.stack.link_call(flags)
     return kernel(tensors, axis)
@@ -530,7 +578,7 @@ def swapaxes(self, /, axis1, axis2):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.swapaxes.calls[get_state()][flags]
+        kernel = _swapaxes_calls[get_state()][flags]
     except KeyError:
         kernel = operators.swapaxes.link_call(flags)
     return kernel(self, axis1, axis2)
@@ -542,7 +590,7 @@ def tile(self, /, reps):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.tile.calls[get_state()][flags]
+        kernel = _tile_calls[get_state()][flags]
     except KeyError:
         kernel = operators.tile.link_call(flags)
     return kernel(self, reps)
@@ -554,7 +602,7 @@ def tril(self, /, k=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.tril.calls[get_state()][flags]
+        kernel = _tril_calls[get_state()][flags]
     except KeyError:
         kernel = operators.tril.link_call(flags)
     return kernel(self, k)
@@ -566,7 +614,7 @@ def triu(self, /, k=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.triu.calls[get_state()][flags]
+        kernel = _triu_calls[get_state()][flags]
     except KeyError:
         kernel = operators.triu.link_call(flags)
     return kernel(self, k)
@@ -578,7 +626,7 @@ def unbind(self, /, axis=0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.unbind.calls[get_state()][flags]
+        kernel = _unbind_calls[get_state()][flags]
     except KeyError:
         kernel = operators.unbind.link_call(flags)
     return kernel(self, axis)
@@ -590,7 +638,7 @@ def unfold(self, /, axis, size, step=1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.unfold.calls[get_state()][flags]
+        kernel = _unfold_calls[get_state()][flags]
     except KeyError:
         kernel = operators.unfold.link_call(flags)
     return kernel(self, axis, size, step)
@@ -602,7 +650,7 @@ def vsplit(self, /, indices_or_sections):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.vsplit.calls[get_state()][flags]
+        kernel = _vsplit_calls[get_state()][flags]
     except KeyError:
         kernel = operators.vsplit.link_call(flags)
     return kernel(self, indices_or_sections)
@@ -615,7 +663,7 @@ def vstack(tensors, /):
     for t in tensors:
         flags |= t._flags
     try:
-        kernel = operators.vstack.calls[get_state()][flags]
+        kernel = _vstack_calls[get_state()][flags]
     except KeyError:
         kernel = operators.vstack.link_call(flags)
     return kernel(tensors)
@@ -627,7 +675,7 @@ def _window_backward(grad_output, shape, window_shape, axis=None):
         grad_output = as_operand(grad_output)
     flags = grad_output._flags
     try:
-        kernel = operators.window_backward.calls[get_state()][flags]
+        kernel = _window_backward_calls[get_state()][flags]
     except KeyError:
         kernel = operators.window_backward.link_call(flags)
     return kernel(grad_output, shape, window_shape, axis)

@@ -41,6 +41,35 @@ __all__ = [
     "unique_values",
 ]
 
+__quantile_places_calls = operators._quantile_places.calls
+__ranked_calls = operators._ranked.calls
+_argpartition_calls = operators.argpartition.calls
+_argsort_calls = operators.argsort.calls
+_argwhere_calls = operators.argwhere.calls
+_bincount_calls = operators.bincount.calls
+_digitize_calls = operators.digitize.calls
+_flatnonzero_calls = operators.flatnonzero.calls
+_histogram_calls = operators.histogram.calls
+_interp_calls = operators.interp.calls
+_isin_calls = operators.isin.calls
+_kthvalue_calls = operators.kthvalue.calls
+_median_calls = operators.median.calls
+_mode_calls = operators.mode.calls
+_nanmedian_calls = operators.nanmedian.calls
+_nanpercentile_calls = operators.nanpercentile.calls
+_nanquantile_calls = operators.nanquantile.calls
+_nonzero_calls = operators.nonzero.calls
+_partition_calls = operators.partition.calls
+_percentile_calls = operators.percentile.calls
+_quantile_calls = operators.quantile.calls
+_searchsorted_calls = operators.searchsorted.calls
+_sort_calls = operators.sort.calls
+_topk_calls = operators.topk.calls
+_unique_all_calls = operators.unique_all.calls
+_unique_counts_calls = operators.unique_counts.calls
+_unique_inverse_calls = operators.unique_inverse.calls
+_unique_values_calls = operators.unique_values.calls
+
 
 def _quantile_places(q, count, method):
     """The places of a quantile's neighbours in sorted order, and the share of the one above."""
@@ -50,7 +79,7 @@ def _quantile_places(q, count, method):
         count = as_operand(count)
     flags = q._flags | count._flags
     try:
-        kernel = operators._quantile_places.calls[get_state()][flags]
+        kernel = __quantile_places_calls[get_state()][flags]
     except KeyError:
         kernel = operators._quantile_places.link_call(flags)
     return kernel(q, count, method)
@@ -64,7 +93,7 @@ def _ranked(self, /, ranks, skip_nan):
         ranks = as_operand(ranks)
     flags = self._flags | ranks._flags
     try:
-        kernel = operators._ranked.calls[get_state()][flags]
+        kernel = __ranked_calls[get_state()][flags]
     except KeyError:
         kernel = operators._ranked.link_call(flags)
     return kernel(self, ranks, skip_nan)
@@ -76,7 +105,7 @@ def argpartition(self, /, kth, axis=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.argpartition.calls[get_state()][flags]
+        kernel = _argpartition_calls[get_state()][flags]
     except KeyError:
         kernel = operators.argpartition.link_call(flags)
     return kernel(self, kth, axis)
@@ -88,7 +117,7 @@ def argsort(self, /, axis=-1, *, descending=False, stable=True):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.argsort.calls[get_state()][flags]
+        kernel = _argsort_calls[get_state()][flags]
     except KeyError:
         kernel = operators.argsort.link_call(flags)
     return kernel(self, axis, descending=descending, stable=stable)
@@ -100,7 +129,7 @@ def argwhere(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.argwhere.calls[get_state()][flags]
+        kernel = _argwhere_calls[get_state()][flags]
     except KeyError:
         kernel = operators.argwhere.link_call(flags)
     return kernel(self)
@@ -116,7 +145,7 @@ def bincount(self, /, weights=None, minlength=0):
     if weights is not None:
         flags |= weights._flags
     try:
-        kernel = operators.bincount.calls[get_state()][flags]
+        kernel = _bincount_calls[get_state()][flags]
     except KeyError:
         kernel = operators.bincount.link_call(flags)
     return kernel(self, weights, minlength)
@@ -130,7 +159,7 @@ def digitize(self, /, bins, right=False):
         bins = as_operand(bins)
     flags = self._flags | bins._flags
     try:
-        kernel = operators.digitize.calls[get_state()][flags]
+        kernel = _digitize_calls[get_state()][flags]
     except KeyError:
         kernel = operators.digitize.link_call(flags)
     return kernel(self, bins, right)
@@ -142,7 +171,7 @@ def flatnonzero(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.flatnonzero.calls[get_state()][flags]
+        kernel = _flatnonzero_calls[get_state()][flags]
     except KeyError:
         kernel = operators.flatnonzero.link_call(flags)
     return kernel(self)
@@ -162,7 +191,7 @@ def histogram(self, /, bins=None, range=None, *, density=False, weights=None):
     if weights is not None:
         flags |= weights._flags
     try:
-        kernel = operators.histogram.calls[get_state()][flags]
+        kernel = _histogram_calls[get_state()][flags]
     except KeyError:
         kernel = operators.histogram.link_call(flags)
     return kernel(self, bins, range, density=density, weights=weights)
@@ -178,7 +207,7 @@ def interp(self, /, xp, fp, *, left=None, right=None, period=None):
         fp = as_operand(fp)
     flags = self._flags | xp._flags | fp._flags
     try:
-        kernel = operators.interp.calls[get_state()][flags]
+        kernel = _interp_calls[get_state()][flags]
     except KeyError:
         kernel = operators.interp.link_call(flags)
     return kernel(self, xp, fp, left=left, right=right, period=period)
@@ -192,7 +221,7 @@ def isin(self, /, test_elements, *, assume_unique=False, invert=False):
         test_elements = as_operand(test_elements)
     flags = self._flags | test_elements._flags
     try:
-        kernel = operators.isin.calls[get_state()][flags]
+        kernel = _isin_calls[get_state()][flags]
     except KeyError:
         kernel = operators.isin.link_call(flags)
     return kernel(self, test_elements, assume_unique=assume_unique, invert=invert)
@@ -204,7 +233,7 @@ def kthvalue(self, /, k, axis=-1, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.kthvalue.calls[get_state()][flags]
+        kernel = _kthvalue_calls[get_state()][flags]
     except KeyError:
         kernel = operators.kthvalue.link_call(flags)
     return kernel(self, k, axis, keepdims)
@@ -216,7 +245,7 @@ def median(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.median.calls[get_state()][flags]
+        kernel = _median_calls[get_state()][flags]
     except KeyError:
         kernel = operators.median.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -228,7 +257,7 @@ def mode(self, /, axis=-1, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.mode.calls[get_state()][flags]
+        kernel = _mode_calls[get_state()][flags]
     except KeyError:
         kernel = operators.mode.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -240,7 +269,7 @@ def nanmedian(self, /, axis=None, keepdims=False):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nanmedian.calls[get_state()][flags]
+        kernel = _nanmedian_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanmedian.link_call(flags)
     return kernel(self, axis, keepdims)
@@ -254,7 +283,7 @@ def nanpercentile(self, /, q, axis=None, *, method="linear", keepdims=False):
         q = as_operand(q)
     flags = self._flags | q._flags
     try:
-        kernel = operators.nanpercentile.calls[get_state()][flags]
+        kernel = _nanpercentile_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanpercentile.link_call(flags)
     return kernel(self, q, axis, method=method, keepdims=keepdims)
@@ -268,7 +297,7 @@ def nanquantile(self, /, q, axis=None, *, method="linear", keepdims=False):
         q = as_operand(q)
     flags = self._flags | q._flags
     try:
-        kernel = operators.nanquantile.calls[get_state()][flags]
+        kernel = _nanquantile_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nanquantile.link_call(flags)
     return kernel(self, q, axis, method=method, keepdims=keepdims)
@@ -280,7 +309,7 @@ def nonzero(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.nonzero.calls[get_state()][flags]
+        kernel = _nonzero_calls[get_state()][flags]
     except KeyError:
         kernel = operators.nonzero.link_call(flags)
     return kernel(self)
@@ -292,7 +321,7 @@ def partition(self, /, kth, axis=-1):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.partition.calls[get_state()][flags]
+        kernel = _partition_calls[get_state()][flags]
     except KeyError:
         kernel = operators.partition.link_call(flags)
     return kernel(self, kth, axis)
@@ -306,7 +335,7 @@ def percentile(self, /, q, axis=None, *, method="linear", keepdims=False):
         q = as_operand(q)
     flags = self._flags | q._flags
     try:
-        kernel = operators.percentile.calls[get_state()][flags]
+        kernel = _percentile_calls[get_state()][flags]
     except KeyError:
         kernel = operators.percentile.link_call(flags)
     return kernel(self, q, axis, method=method, keepdims=keepdims)
@@ -320,7 +349,7 @@ def quantile(self, /, q, axis=None, *, method="linear", keepdims=False):
         q = as_operand(q)
     flags = self._flags | q._flags
     try:
-        kernel = operators.quantile.calls[get_state()][flags]
+        kernel = _quantile_calls[get_state()][flags]
     except KeyError:
         kernel = operators.quantile.link_call(flags)
     return kernel(self, q, axis, method=method, keepdims=keepdims)
@@ -338,7 +367,7 @@ def searchsorted(self, /, v, side="left", sorter=None):
     if sorter is not None:
         flags |= sorter._flags
     try:
-        kernel = operators.searchsorted.calls[get_state()][flags]
+        kernel = _searchsorted_calls[get_state()][flags]
     except KeyError:
         kernel = operators.searchsorted.link_call(flags)
     return kernel(self, v, side, sorter)
@@ -350,7 +379,7 @@ def sort(self, /, axis=-1, *, descending=False, stable=True):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sort.calls[get_state()][flags]
+        kernel = _sort_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sort.link_call(flags)
     return kernel(self, axis, descending=descending, stable=stable)
@@ -362,7 +391,7 @@ def topk(self, /, k, axis=-1, largest=True, sorted=True):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.topk.calls[get_state()][flags]
+        kernel = _topk_calls[get_state()][flags]
     except KeyError:
         kernel = operators.topk.link_call(flags)
     return kernel(self, k, axis, largest, sorted)
@@ -374,7 +403,7 @@ def unique_all(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.unique_all.calls[get_state()][flags]
+        kernel = _unique_all_calls[get_state()][flags]
     except KeyError:
         kernel = operators.unique_all.link_call(flags)
     return kernel(self)
@@ -386,7 +415,7 @@ def unique_counts(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.unique_counts.calls[get_state()][flags]
+        kernel = _unique_counts_calls[get_state()][flags]
     except KeyError:
         kernel = operators.unique_counts.link_call(flags)
     return kernel(self)
@@ -398,7 +427,7 @@ def unique_inverse(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.unique_inverse.calls[get_state()][flags]
+        kernel = _unique_inverse_calls[get_state()][flags]
     except KeyError:
         kernel = operators.unique_inverse.link_call(flags)
     return kernel(self)
@@ -410,7 +439,7 @@ def unique_values(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.unique_values.calls[get_state()][flags]
+        kernel = _unique_values_calls[get_state()][flags]
     except KeyError:
         kernel = operators.unique_values.link_call(flags)
     return kernel(self)

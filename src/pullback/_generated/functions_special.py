@@ -36,6 +36,30 @@ __all__ = [
     "xlogy_",
 ]
 
+_digamma_calls = operators.digamma.calls
+_digamma__calls = operators.digamma_.calls
+_entr_calls = operators.entr.calls
+_erf_calls = operators.erf.calls
+_erf__calls = operators.erf_.calls
+_erfc_calls = operators.erfc.calls
+_erfc__calls = operators.erfc_.calls
+_erfinv_calls = operators.erfinv.calls
+_erfinv__calls = operators.erfinv_.calls
+_gamma_calls = operators.gamma.calls
+_i0_calls = operators.i0.calls
+_i1_calls = operators.i1.calls
+_lgamma_calls = operators.lgamma.calls
+_lgamma__calls = operators.lgamma_.calls
+_logit_calls = operators.logit.calls
+_logit__calls = operators.logit_.calls
+_polygamma_calls = operators.polygamma.calls
+_sigmoid_calls = operators.sigmoid.calls
+_sigmoid__calls = operators.sigmoid_.calls
+_softplus_calls = operators.softplus.calls
+_xlog1py_calls = operators.xlog1py.calls
+_xlogy_calls = operators.xlogy.calls
+_xlogy__calls = operators.xlogy_.calls
+
 
 def digamma(self, /):
     """The derivative of the logarithm of the gamma function."""
@@ -43,7 +67,7 @@ def digamma(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.digamma.calls[get_state()][flags]
+        kernel = _digamma_calls[get_state()][flags]
     except KeyError:
         kernel = operators.digamma.link_call(flags)
     return kernel(self)
@@ -55,7 +79,7 @@ def digamma_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.digamma_.calls[get_state()][flags]
+        kernel = _digamma__calls[get_state()][flags]
     except KeyError:
         kernel = operators.digamma_.link_call(flags)
     return kernel(self)
@@ -67,7 +91,7 @@ def entr(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.entr.calls[get_state()][flags]
+        kernel = _entr_calls[get_state()][flags]
     except KeyError:
         kernel = operators.entr.link_call(flags)
     return kernel(self)
@@ -79,7 +103,7 @@ def erf(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.erf.calls[get_state()][flags]
+        kernel = _erf_calls[get_state()][flags]
     except KeyError:
         kernel = operators.erf.link_call(flags)
     return kernel(self)
@@ -91,7 +115,7 @@ def erf_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.erf_.calls[get_state()][flags]
+        kernel = _erf__calls[get_state()][flags]
     except KeyError:
         kernel = operators.erf_.link_call(flags)
     return kernel(self)
@@ -103,7 +127,7 @@ def erfc(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.erfc.calls[get_state()][flags]
+        kernel = _erfc_calls[get_state()][flags]
     except KeyError:
         kernel = operators.erfc.link_call(flags)
     return kernel(self)
@@ -115,7 +139,7 @@ def erfc_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.erfc_.calls[get_state()][flags]
+        kernel = _erfc__calls[get_state()][flags]
     except KeyError:
         kernel = operators.erfc_.link_call(flags)
     return kernel(self)
@@ -127,7 +151,7 @@ def erfinv(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.erfinv.calls[get_state()][flags]
+        kernel = _erfinv_calls[get_state()][flags]
     except KeyError:
         kernel = operators.erfinv.link_call(flags)
     return kernel(self)
@@ -139,7 +163,7 @@ def erfinv_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.erfinv_.calls[get_state()][flags]
+        kernel = _erfinv__calls[get_state()][flags]
     except KeyError:
         kernel = operators.erfinv_.link_call(flags)
     return kernel(self)
@@ -151,7 +175,7 @@ def gamma(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.gamma.calls[get_state()][flags]
+        kernel = _gamma_calls[get_state()][flags]
     except KeyError:
         kernel = operators.gamma.link_call(flags)
     return kernel(self)
@@ -163,7 +187,7 @@ def i0(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.i0.calls[get_state()][flags]
+        kernel = _i0_calls[get_state()][flags]
     except KeyError:
         kernel = operators.i0.link_call(flags)
     return kernel(self)
@@ -175,7 +199,7 @@ def i1(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.i1.calls[get_state()][flags]
+        kernel = _i1_calls[get_state()][flags]
     except KeyError:
         kernel = operators.i1.link_call(flags)
     return kernel(self)
@@ -187,7 +211,7 @@ def lgamma(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.lgamma.calls[get_state()][flags]
+        kernel = _lgamma_calls[get_state()][flags]
     except KeyError:
         kernel = operators.lgamma.link_call(flags)
     return kernel(self)
@@ -199,7 +223,7 @@ def lgamma_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.lgamma_.calls[get_state()][flags]
+        kernel = _lgamma__calls[get_state()][flags]
     except KeyError:
         kernel = operators.lgamma_.link_call(flags)
     return kernel(self)
@@ -211,7 +235,7 @@ def logit(self, /, eps=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.logit.calls[get_state()][flags]
+        kernel = _logit_calls[get_state()][flags]
     except KeyError:
         kernel = operators.logit.link_call(flags)
     return kernel(self, eps)
@@ -223,7 +247,7 @@ def logit_(self, /, eps=None):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.logit_.calls[get_state()][flags]
+        kernel = _logit__calls[get_state()][flags]
     except KeyError:
         kernel = operators.logit_.link_call(flags)
     return kernel(self, eps)
@@ -235,7 +259,7 @@ def polygamma(n, self):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.polygamma.calls[get_state()][flags]
+        kernel = _polygamma_calls[get_state()][flags]
     except KeyError:
         kernel = operators.polygamma.link_call(flags)
     return kernel(n, self)
@@ -247,7 +271,7 @@ def sigmoid(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sigmoid.calls[get_state()][flags]
+        kernel = _sigmoid_calls[get_state()][flags]
     except KeyError:
         kernel = operators.sigmoid.link_call(flags)
     return kernel(self)
@@ -259,7 +283,7 @@ def sigmoid_(self, /):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.sigmoid_.calls[get_state()][flags]
+        kernel = _sigmoid__calls[get_state()][flags]
     except KeyError:
         kernel = operators.sigmoid_.link_call(flags)
     return kernel(self)
@@ -271,7 +295,7 @@ def softplus(self, /, beta=1.0, threshold=20.0):
         self = as_operand(self)
     flags = self._flags
     try:
-        kernel = operators.softplus.calls[get_state()][flags]
+        kernel = _softplus_calls[get_state()][flags]
     except KeyError:
         kernel = operators.softplus.link_call(flags)
     return kernel(self, beta, threshold)
@@ -285,7 +309,7 @@ def xlog1py(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.xlog1py.calls[get_state()][flags]
+        kernel = _xlog1py_calls[get_state()][flags]
     except KeyError:
         kernel = operators.xlog1py.link_call(flags)
     return kernel(self, other)
@@ -299,7 +323,7 @@ def xlogy(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.xlogy.calls[get_state()][flags]
+        kernel = _xlogy_calls[get_state()][flags]
     except KeyError:
         kernel = operators.xlogy.link_call(flags)
     return kernel(self, other)
@@ -313,7 +337,7 @@ def xlogy_(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = operators.xlogy_.calls[get_state()][flags]
+        kernel = _xlogy__calls[get_state()][flags]
     except KeyError:
         kernel = operators.xlogy_.link_call(flags)
     return kernel(self, other)

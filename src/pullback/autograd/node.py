@@ -28,6 +28,7 @@ __all__ = [
     "HookLists",
     "Node",
     "freed_error",
+    "get_counter",
     "next_sequence_number",
 ]
 
@@ -37,6 +38,7 @@ NO_EDGE: Edge = (None, 0)
 LAST = 2**64 - 1  # the sequence number of accumulation nodes, which run as soon as they can
 
 _counter: ContextVar[itertools.count[int] | None] = ContextVar("pullback_sequence", default=None)
+get_counter = _counter.get
 
 
 def next_sequence_number() -> int:

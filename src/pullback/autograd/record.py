@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.inplace import rebase_history, write
-from pullback.autograd.node import Node, next_sequence_number
+from pullback.autograd.node import Node, get_counter, next_sequence_number
 from pullback.autograd.saved import version
 from pullback.autograd.saved_hooks import pack_inputs
 from pullback.autograd.view import edge_of, make_view
@@ -53,13 +53,15 @@ def recorded(node: Node, array: Any) -> Tensor:
     """The tensor of a node's only result."""
     if type(array) is not _ndarray:
         array = np.asarray(array)
-    node._seq = next_sequence_number()
+    # Everything recorded comes through here, so the thread's counter is read without a call.
+    counter = get_counter()
+    node._seq = next_sequence_number() if counter is None else next(counter)
     node._shape = array.shape
-    node._dtype = array.dtype
+    node._dtype = dtype = array.dtype
     tensor = _new(Tensor)
     tensor._array = array
     tensor._counter = tensor._meta = None
-    if array.dtype.kind in "fc":
+    if dtype.kind in "fc":
         tensor._flags = _RECORDED_FLAGS
         tensor._edge = (node, 0)
     else:

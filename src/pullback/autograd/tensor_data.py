@@ -73,6 +73,16 @@ def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
     return self._array
 
 
+def __dlpack__(self: Tensor, **options: Any) -> Any:  # noqa: N807 - DLPack's name
+    """The memory, for another array library; only of a tensor that does not require grad."""
+    return numpy(self).__dlpack__(**options)
+
+
+def __dlpack_device__(self: Tensor) -> tuple[int, int]:  # noqa: N807 - DLPack's name
+    """Where the memory is."""
+    return self._array.__dlpack_device__()
+
+
 def __array__(  # noqa: N807 - NumPy's name
     self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None
 ) -> NDArray[Any]:
@@ -141,6 +151,8 @@ DATA_METHODS: dict[str, Any] = {
     "detach_": detach_,
     "numpy": numpy,
     "__array__": __array__,
+    "__dlpack__": __dlpack__,
+    "__dlpack_device__": __dlpack_device__,
     "__float__": __float__,
     "__repr__": __repr__,
     "__deepcopy__": __deepcopy__,

@@ -43,7 +43,7 @@ def emit_function(op: Emitted, *, out: str | None = None) -> str:
         body += _more_flags(argument)
     body += [
         "try:",
-        f"    kernel = operators.{op.name}.calls[get_state()][flags]",
+        f"    kernel = _{op.name}_calls[get_state()][flags]",
         "except KeyError:",
         f"    kernel = operators.{op.name}.link_call(flags)",
     ]

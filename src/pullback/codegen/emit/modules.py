@@ -136,7 +136,9 @@ def functions_module(family: str, ops: list[Emitted]) -> str:
     text = _header(f"Public functions: {family}.", f"{family}.yaml") + _IMPORTS_FUNCTIONS
     public = public_functions(ops)
     listed = "".join(f"    {quoted(name)},\n" for name in sorted(map(public_name, public)))
-    text += f"\n__all__ = [\n{listed}]\n"
+    text += f"\n__all__ = [\n{listed}]\n\n"
+    # Every call reads its operator's table; a name of the module is the cheapest way to it.
+    text += "".join(f"_{op.name}_calls = operators.{op.name}.calls\n" for op in public)
     with_out = functions_with_out(ops)
     return text + "".join(f"\n\n{emit_function(op, out=with_out.get(op.name))}" for op in public)
 
