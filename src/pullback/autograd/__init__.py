@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pullback.autograd import forward_ad, function, graph
+from pullback.autograd import not_registered as _not_registered  # noqa: F401 - takes the results
 from pullback.autograd.anomaly import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,

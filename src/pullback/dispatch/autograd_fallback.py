@@ -2,7 +2,7 @@
 
 Without a tensor that requires grad, or under ``no_grad``, the entry is linked straight to the
 kernel below and costs nothing. Otherwise the result cannot carry a gradient, and the mode decides
-what the user hears of it. The mode holds for the whole process.
+what the user hears of it, and when. The mode holds for the whole process.
 
 This module also registers the other fallbacks that exist from the start: ADInplaceOrView and
 BackendSelect are skipped unless an operator uses them, and Meta says what is missing.
@@ -28,10 +28,26 @@ from pullback.dispatch.table import Kernel
 from pullback.errors import AutogradNotRegisteredError, DispatchError, KernelNotFoundError
 from pullback.schema import FunctionSchema
 
-__all__ = ["autograd_fallback_mode", "autograd_not_registered", "set_autograd_fallback_mode"]
+__all__ = [
+    "Record",
+    "autograd_fallback_mode",
+    "autograd_not_registered",
+    "record_results_with",
+    "set_autograd_fallback_mode",
+]
 
 _MODES = ("nothing", "warn", "error")
 _mode = "warn"
+
+Record = Callable[[str, tuple[Any, ...], Any], bool]
+
+
+def _no_graph(complaint: str, inputs: tuple[Any, ...], results: Any) -> bool:  # noqa: ARG001
+    """Where there is no graph, the warning has to come with the call."""
+    return False
+
+
+_record: Record = _no_graph
 
 
 def autograd_fallback_mode() -> str:
@@ -49,7 +65,8 @@ class set_autograd_fallback_mode:  # noqa: N801 - the name that PyTorch's users 
 
     Args:
         mode: ``"nothing"`` (the result is cut from the graph in silence), ``"warn"`` (the default:
-            the same, said aloud) or ``"error"`` (the call raises before the kernel runs).
+            a backward pass that reaches the result warns) or ``"error"`` (the call raises before
+            the kernel runs).
 
     >>> with set_autograd_fallback_mode("error"):
     ...     autograd_fallback_mode()
@@ -89,11 +106,23 @@ def autograd_not_registered(operator: OpOverload, flags: int) -> Callable[..., A
     def run(*args: Any, **kwargs: Any) -> Any:
         if _mode == "error":
             raise AutogradNotRegisteredError(f"{_complaint(operator)}.")
+        results = below(*args, **kwargs)
         if _mode == "warn":
-            warn_caller(f"{_complaint(operator)}: its result is cut from the graph.")
-        return below(*args, **kwargs)
+            complaint = _complaint(operator)
+            if not _record(complaint, (*args, *kwargs.values()), results):
+                warn_caller(f"{complaint}: its result is cut from the graph.")
+        return results
 
     return run
+
+
+def record_results_with(record: Record) -> None:
+    """Has `record` put results into the graph, so that the warning comes with the backward pass.
+
+    It gets the complaint, the arguments and the results, and says whether it could.
+    """
+    global _record
+    _record = record
 
 
 def _loses_history(operator: OpOverload, flags: int) -> bool:
