@@ -124,13 +124,14 @@ def _give(output: Any, tangent: Any, written: bool) -> None:
         return
     if tangent.shape != output.shape:
         tangent = tensors.broadcast_to(tangent, list(output.shape))
-    view = output._meta.view if written and output._meta is not None else None
-    if view is not None:
-        _write_through(output, view, tangent)
-        return
     held = tangent_of(output) if written else None
+    view = output._meta.view if written and output._meta is not None else None
     if held is not None and held.shape == tangent.shape:
-        tensors.copy_(held, tangent)  # the tangent that the user handed in follows the write
+        # The tangent that the user handed in follows the write, and so does that of a view's base,
+        # whose memory it shares.
+        tensors.copy_(held, tangent)
+    elif view is not None:
+        _write_through(output, view, tangent)
     else:
         set_tangent(output, tangent)
 
