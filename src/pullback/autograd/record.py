@@ -1,8 +1,8 @@
 """Recording: how a call becomes a node. What generated autograd kernels share.
 
-A generated kernel for a plain operation does everything in place and calls only ``recorded``. The
-general kernel below serves every other case: a user's kernel underneath, saved-tensor hooks, and
-whatever a thread's state asks for. Both give the same graph.
+A generated kernel for a plain operation makes its node itself and calls only ``recorded``. The
+general kernel of ``register.py`` serves every other case (a user's kernel underneath, saved-tensor
+hooks) and makes the same graph with ``attach``.
 """
 
 from __future__ import annotations
@@ -24,14 +24,12 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
 __all__ = [
     "attach",
     "edge_of",
-    "new_node",
     "record_inplace",
     "record_view",
     "record_views",
     "recorded",
     "recorded_list",
     "recorded_several",
-    "save",
     "save_before_write",
     "save_list",
 ]
@@ -39,14 +37,6 @@ __all__ = [
 _new = object.__new__
 _ndarray = np.ndarray
 _RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
-
-
-def new_node(kind: type[Node], edges: tuple[Any, ...]) -> Any:
-    """A node without results yet."""
-    node = _new(kind)
-    node._edges = edges
-    node._hooks = node._metadata = None
-    return node
 
 
 def recorded(node: Node, array: Any) -> Tensor:
@@ -92,12 +82,6 @@ def _describe(node: Node, results: list[Any]) -> None:
     node._shape, node._dtype = (shapes[0], dtypes[0]) if single else (tuple(shapes), tuple(dtypes))
 
 
-def save(node: Node, name: str, tensor: Tensor | None) -> None:
-    """Keeps an input for the backward pass."""
-    setattr(node, name, tensor)
-    setattr(node, name + "_v", version(tensor))
-
-
 def save_list(node: Node, name: str, list_: list[Tensor | None]) -> None:
     """Keeps a list of inputs for the backward pass."""
     setattr(node, name, tuple(list_))
@@ -109,7 +93,8 @@ def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
     copy = wrap(tensor._array.copy())
     copy._flags = tensor._flags
     copy._edge = edge if edge[0] is not None else None
-    save(node, name, copy)
+    setattr(node, name, copy)
+    setattr(node, name + "_v", version(copy))
 
 
 def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) -> Tensor:

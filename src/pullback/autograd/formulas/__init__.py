@@ -47,24 +47,8 @@ __all__ = [
     "special",
 ]
 
-for _module in (
-    creation,
-    decompositions,
-    fft,
-    indexing,
-    linalg,
-    nn,
-    nn_activation,
-    nn_distance,
-    nn_loss,
-    nn_norm,
-    pointwise,
-    products,
-    reduction,
-    shape,
-    sorting,
-    special,
-):
+for _family in __all__:
+    _module = globals()[_family]
     for _name in _module.__all__:
         for _namespace in (arrays, tensors):
             setattr(_namespace, _name, partial(getattr(_module, _name), _namespace))

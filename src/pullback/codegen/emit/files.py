@@ -14,8 +14,8 @@ from pullback.codegen.python_dialect import Arity
 
 __all__ = ["changed_files", "formula_functions", "generate", "write_files"]
 
-# What the engine's namespaces offer besides operators and helpers.
-_ENGINE_FUNCTIONS = {"expand": Arity(2, 2), "materialize": Arity(2, 2)}
+# What the engine's namespaces offer to formulas besides operators and helpers.
+_ENGINE_FUNCTIONS = {"expand": Arity(2, 2)}
 
 
 def formula_functions(folder: Path) -> dict[str, Arity | None]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from pullback.codegen.emit.functions import positional_only, public_name
 from pullback.codegen.emit.model import Emitted, is_tensor, is_tensor_list
-from pullback.codegen.emit.source import docstring, indent
+from pullback.codegen.emit.source import docstring
 from pullback.schema import Argument, BaseTy, BaseType, ListType, OptionalType, Type
 
 __all__ = ["emit_function_stubs", "emit_kernel_stubs", "emit_method_stubs", "emit_operator_stubs"]
@@ -163,10 +163,5 @@ def emit_operator_stubs(ops: list[Emitted]) -> str:
 def emit_kernel_stubs() -> str:
     """The stub of a module of kernels, which only the tables read."""
     doc = docstring("Kernels are called through tables, with arguments checked there.", [])
-    return (
-        doc
-        + "\n\n"
-        + _HEAD
-        + "from typing import Any\n\n"
-        + indent("def __getattr__(name: str) -> Any: ...\n", 0)
-    )
+    lines = "from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n"
+    return f"{doc}\n\n{_HEAD}{lines}"
