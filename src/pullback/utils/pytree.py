@@ -191,7 +191,7 @@ def _unflatten(spec: Spec, values: Iterator[Any]) -> Any:
         return defaultdict(factory, pairs) if kind is defaultdict else kind(pairs)
     if _is_named_tuple(kind):
         return kind(*children)
-    made = object.__new__(kind)
+    made: Any = object.__new__(kind)
     names, static = spec.context
     # Without __init__: it may check or convert values, and a frozen class has no other way in.
     for name, child in (*zip(names, children, strict=True), *static.items()):
