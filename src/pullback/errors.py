@@ -17,6 +17,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── CodegenError                RuntimeError                  a table or formula refused
     ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
+    ├── NoDataError                 NotImplementedError           values of a tensor without data
     └── DispatchError               RuntimeError                  about operators and their tables
         ├── DispatchKeyError        ValueError                    a key that is unknown or misused
         ├── RegistrationError                                     a definition or kernel refused
@@ -54,6 +55,7 @@ __all__ = [
     "KernelResultError",
     "KernelTypeError",
     "LibraryKindError",
+    "NoDataError",
     "OperatorNotFoundError",
     "PullbackError",
     "RegistrationError",
@@ -132,6 +134,10 @@ class UnsupportedDtypeError(PullbackError, TypeError, NotImplementedError):
 
     Two built-in bases: NumPy raises ``TypeError`` here, and PyTorch ``NotImplementedError``.
     """
+
+
+class NoDataError(PullbackError, NotImplementedError):
+    """A value was asked of a tensor that has none to give: a shape without data, one of a batch."""
 
 
 class DispatchError(PullbackError, RuntimeError):

@@ -112,6 +112,14 @@ def cube__inplace(self):
     return record_inplace(None, self, cubes.kernels.cube(self._array), "cube_")
 
 
+def cube__node(self):
+    node = new(CubeBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def cube__record(self):
     check_inplace(self, True)
     node = new(CubeBackward0)

@@ -29,6 +29,7 @@ register(
     cpu=kernels_cubes.cube__cpu,
     inplace=kernels_cubes.cube__inplace,
     record=kernels_cubes.cube__record,
+    node=kernels_cubes.cube__node,
     jvp=kernels_cubes.cube_jvp,
     tangents=(0,),
     function=functions_cubes.cube_,

@@ -381,6 +381,13 @@ def copy__inplace(self, src):
     return record_inplace(None, self, kernels.indexing.copy_(self._array, src._array), "copy_")
 
 
+def copy__node(self, src):
+    node = new(CopyBackward0)
+    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._hooks = node._metadata = None
+    return node
+
+
 def copy__record(self, src):
     check_inplace(self, True, src)
     node = new(CopyBackward0)
@@ -406,6 +413,13 @@ def fill__cpu(self, value):
 def fill__inplace(self, value):
     check_inplace(self, False, value)
     return record_inplace(None, self, kernels.indexing.fill_(self._array, value._array), "fill_")
+
+
+def fill__node(self, value):
+    node = new(FillBackward0)
+    node._edges = (edge_of(self), value._edge or edge_of(value))
+    node._hooks = node._metadata = None
+    return node
 
 
 def fill__record(self, value):
@@ -468,6 +482,15 @@ def getitem_view(self, index):
         kernels.indexing.getitem(self._array, index),
         lambda xp, base: xp.getitem(base, index),
     )
+
+
+def getitem_node(self, index):
+    node = new(GetitemBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    node.index = index
+    return node
 
 
 def getitem_record(self, index):
@@ -612,6 +635,18 @@ def index_add__inplace(self, axis, index, source):
     )
 
 
+def index_add__node(self, axis, index, source):
+    node = new(IndexAddBackward0)
+    node._edges = (edge_of(self), source._edge or edge_of(source))
+    node._hooks = node._metadata = None
+    node.axis = axis
+    if node._edges[1][0] is not None:
+        node.index, node.index_v = index, version(index)
+    else:
+        node.index, node.index_v = None, 0
+    return node
+
+
 def index_add__record(self, axis, index, source):
     check_inplace(self, True, index, source)
     node = new(IndexAddBackward0)
@@ -705,6 +740,15 @@ def index_put__inplace(self, indices, values, accumulate=False):
     )
 
 
+def index_put__node(self, indices, values, accumulate=False):
+    node = new(IndexPutBackward1)
+    node._edges = (edge_of(self), values._edge or edge_of(values))
+    node._hooks = node._metadata = None
+    save_list(node, "indices", indices)
+    node.accumulate = accumulate
+    return node
+
+
 def index_put__record(self, indices, values, accumulate=False):
     check_inplace(self, True, values)
     node = new(IndexPutBackward1)
@@ -777,6 +821,14 @@ def masked_fill__inplace(self, mask, value):
         kernels.indexing.masked_fill(self._array, mask._array, value._array),
         "masked_fill_",
     )
+
+
+def masked_fill__node(self, mask, value):
+    node = new(MaskedFillBackward0)
+    node._edges = (edge_of(self), value._edge or edge_of(value))
+    node._hooks = node._metadata = None
+    node.mask, node.mask_v = mask, version(mask)
+    return node
 
 
 def masked_fill__record(self, mask, value):
@@ -858,6 +910,16 @@ def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
     )
 
 
+def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
+    node = new(PutAlongAxisBackward0)
+    node._edges = (edge_of(self), values._edge or edge_of(values))
+    node._hooks = node._metadata = None
+    node.indices, node.indices_v = indices, version(indices)
+    node.axis = axis
+    node.accumulate = accumulate
+    return node
+
+
 def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     check_inplace(self, True, indices, values)
     node = new(PutAlongAxisBackward0)
@@ -920,6 +982,15 @@ def scatter__inplace(self, axis, index, src):
         kernels.indexing.scatter(self._array, axis, index._array, src._array),
         "scatter_",
     )
+
+
+def scatter__node(self, axis, index, src):
+    node = new(ScatterBackward0)
+    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._hooks = node._metadata = None
+    node.axis = axis
+    node.index, node.index_v = index, version(index)
+    return node
 
 
 def scatter__record(self, axis, index, src):
@@ -993,6 +1064,18 @@ def scatter_add__inplace(self, axis, index, src):
     )
 
 
+def scatter_add__node(self, axis, index, src):
+    node = new(ScatterAddBackward0)
+    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._hooks = node._metadata = None
+    node.axis = axis
+    if node._edges[1][0] is not None:
+        node.index, node.index_v = index, version(index)
+    else:
+        node.index, node.index_v = None, 0
+    return node
+
+
 def scatter_add__record(self, axis, index, src):
     check_inplace(self, True, index, src)
     node = new(ScatterAddBackward0)
@@ -1052,6 +1135,13 @@ def zero__cpu(self):
 def zero__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, kernels.indexing.zero_(self._array), "zero_")
+
+
+def zero__node(self):
+    node = new(ZeroBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def zero__record(self):

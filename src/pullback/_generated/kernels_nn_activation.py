@@ -1124,6 +1124,15 @@ def celu__inplace(self, alpha=1.0):
     return record_inplace(None, self, kernels.nn_activation.celu(self._array, alpha), "celu_")
 
 
+def celu__node(self, alpha=1.0):
+    node = new(CeluBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.alpha = alpha
+    return node
+
+
 def celu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = new(CeluBackward0)
@@ -1173,6 +1182,15 @@ def elu__cpu(self, alpha=1.0):
 def elu__inplace(self, alpha=1.0):
     check_inplace(self, False)
     return record_inplace(None, self, kernels.nn_activation.elu(self._array, alpha), "elu_")
+
+
+def elu__node(self, alpha=1.0):
+    node = new(EluBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.alpha = alpha
+    return node
 
 
 def elu__record(self, alpha=1.0):
@@ -1346,6 +1364,16 @@ def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
     )
 
 
+def hardtanh__node(self, min_val=-1.0, max_val=1.0):
+    node = new(HardtanhBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.min_val = min_val
+    node.max_val = max_val
+    return node
+
+
 def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, True)
     node = new(HardtanhBackward0)
@@ -1400,6 +1428,15 @@ def leaky_relu__inplace(self, negative_slope=0.01):
     return record_inplace(
         None, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_"
     )
+
+
+def leaky_relu__node(self, negative_slope=0.01):
+    node = new(LeakyReluBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.negative_slope = negative_slope
+    return node
 
 
 def leaky_relu__record(self, negative_slope=0.01):
@@ -1567,6 +1604,13 @@ def relu__inplace(self):
     return record_inplace(None, self, kernels.nn_activation.relu(self._array), "relu_")
 
 
+def relu__node(self):
+    node = new(ReluBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def relu__record(self):
     check_inplace(self, True)
     node = new(ReluBackward0)
@@ -1615,6 +1659,14 @@ def selu__cpu(self):
 def selu__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, kernels.nn_activation.selu(self._array), "selu_")
+
+
+def selu__node(self):
+    node = new(SeluBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def selu__record(self):
@@ -1813,6 +1865,15 @@ def threshold__inplace(self, threshold, value):
     return record_inplace(
         None, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_"
     )
+
+
+def threshold__node(self, threshold, value):
+    node = new(ThresholdBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.threshold = threshold
+    return node
 
 
 def threshold__record(self, threshold, value):

@@ -1595,6 +1595,14 @@ def abs__inplace(self):
     return record_inplace(None, self, np.absolute(self._array), "abs_")
 
 
+def abs__node(self):
+    node = new(AbsBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def abs__record(self):
     check_inplace(self, True)
     node = new(AbsBackward0)
@@ -1641,6 +1649,14 @@ def acos__cpu(self):
 def acos__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.arccos(self._array), "acos_")
+
+
+def acos__node(self):
+    node = new(AcosBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def acos__record(self):
@@ -1691,6 +1707,14 @@ def acosh__inplace(self):
     return record_inplace(None, self, np.arccosh(self._array), "acosh_")
 
 
+def acosh__node(self):
+    node = new(AcoshBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def acosh__record(self):
     check_inplace(self, True)
     node = new(AcoshBackward0)
@@ -1735,6 +1759,13 @@ def add__cpu(self, other):
 def add__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(None, self, np.add(self._array, other._array), "add_")
+
+
+def add__node(self, other):
+    node = new(AddBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    return node
 
 
 def add__record(self, other):
@@ -1814,6 +1845,14 @@ def asin__inplace(self):
     return record_inplace(None, self, np.arcsin(self._array), "asin_")
 
 
+def asin__node(self):
+    node = new(AsinBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def asin__record(self):
     check_inplace(self, True)
     node = new(AsinBackward0)
@@ -1860,6 +1899,14 @@ def asinh__cpu(self):
 def asinh__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.arcsinh(self._array), "asinh_")
+
+
+def asinh__node(self):
+    node = new(AsinhBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def asinh__record(self):
@@ -1966,6 +2013,15 @@ def atan2__inplace(self, other):
     return record_inplace(None, self, np.arctan2(self._array, other._array), "atan2_")
 
 
+def atan2__node(self, other):
+    node = new(Atan2Backward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.other, node.other_v = other, version(other)
+    return node
+
+
 def atan2__record(self, other):
     check_inplace(self, True, other)
     node = new(Atan2Backward0)
@@ -1985,6 +2041,14 @@ def atan__cpu(self):
 def atan__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.arctan(self._array), "atan_")
+
+
+def atan__node(self):
+    node = new(AtanBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def atan__record(self):
@@ -2033,6 +2097,14 @@ def atanh__cpu(self):
 def atanh__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.arctanh(self._array), "atanh_")
+
+
+def atanh__node(self):
+    node = new(AtanhBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def atanh__record(self):
@@ -2171,6 +2243,13 @@ def cbrt__inplace(self):
     return record_inplace(None, self, np.cbrt(self._array), "cbrt_")
 
 
+def cbrt__node(self):
+    node = new(CbrtBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def cbrt__record(self):
     check_inplace(self, True)
     node = new(CbrtBackward0)
@@ -2215,6 +2294,13 @@ def ceil__cpu(self):
 def ceil__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.ceil(self._array), "ceil_")
+
+
+def ceil__node(self):
+    node = new(CeilBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def ceil__record(self):
@@ -2296,6 +2382,20 @@ def clamp__inplace(self, min=None, max=None):
         ),
         "clamp_",
     )
+
+
+def clamp__node(self, min=None, max=None):
+    node = new(ClampBackward0)
+    node._edges = (
+        edge_of(self),
+        NO_EDGE if min is None else min._edge or edge_of(min),
+        NO_EDGE if max is None else max._edge or edge_of(max),
+    )
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.min, node.min_v = min, version(min)
+    node.max, node.max_v = max, version(max)
+    return node
 
 
 def clamp__record(self, min=None, max=None):
@@ -2451,6 +2551,21 @@ def copysign__inplace(self, other):
     return record_inplace(None, self, np.copysign(self._array, other._array), "copysign_")
 
 
+def copysign__node(self, other):
+    node = new(CopysignBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    if node._edges[0][0] is not None:
+        save_before_write(node, "self", self, node._edges[0])
+    else:
+        node.self, node.self_v = None, 0
+    if node._edges[0][0] is not None:
+        node.other, node.other_v = other, version(other)
+    else:
+        node.other, node.other_v = None, 0
+    return node
+
+
 def copysign__record(self, other):
     check_inplace(self, True, other)
     node = new(CopysignBackward0)
@@ -2506,6 +2621,14 @@ def cos__inplace(self):
     return record_inplace(None, self, np.cos(self._array), "cos_")
 
 
+def cos__node(self):
+    node = new(CosBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def cos__record(self):
     check_inplace(self, True)
     node = new(CosBackward0)
@@ -2554,6 +2677,14 @@ def cosh__inplace(self):
     return record_inplace(None, self, np.cosh(self._array), "cosh_")
 
 
+def cosh__node(self):
+    node = new(CoshBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def cosh__record(self):
     check_inplace(self, True)
     node = new(CoshBackward0)
@@ -2598,6 +2729,13 @@ def deg2rad__cpu(self):
 def deg2rad__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.deg2rad(self._array), "deg2rad_")
+
+
+def deg2rad__node(self):
+    node = new(Deg2RadBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def deg2rad__record(self):
@@ -2653,6 +2791,18 @@ def div__cpu(self, other):
 def div__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(None, self, np.divide(self._array, other._array), "div_")
+
+
+def div__node(self, other):
+    node = new(DivBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    if node._edges[1][0] is not None:
+        save_before_write(node, "self", self, node._edges[0])
+    else:
+        node.self, node.self_v = None, 0
+    node.other, node.other_v = other, version(other)
+    return node
 
 
 def div__record(self, other):
@@ -2739,6 +2889,13 @@ def exp2__inplace(self):
     return record_inplace(None, self, np.exp2(self._array), "exp2_")
 
 
+def exp2__node(self):
+    node = new(Exp2Backward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def exp2__record(self):
     check_inplace(self, True)
     node = new(Exp2Backward0)
@@ -2757,6 +2914,13 @@ def exp__cpu(self):
 def exp__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.exp(self._array), "exp_")
+
+
+def exp__node(self):
+    node = new(ExpBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def exp__record(self):
@@ -2807,6 +2971,13 @@ def expm1__inplace(self):
     return record_inplace(None, self, np.expm1(self._array), "expm1_")
 
 
+def expm1__node(self):
+    node = new(Expm1Backward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def expm1__record(self):
     check_inplace(self, True)
     node = new(Expm1Backward0)
@@ -2853,6 +3024,13 @@ def floor__inplace(self):
     return record_inplace(None, self, np.floor(self._array), "floor_")
 
 
+def floor__node(self):
+    node = new(FloorBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def floor__record(self):
     check_inplace(self, True)
     node = new(FloorBackward0)
@@ -2888,6 +3066,13 @@ def floor_divide__cpu(self, other):
 def floor_divide__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(None, self, np.floor_divide(self._array, other._array), "floor_divide_")
+
+
+def floor_divide__node(self, other):
+    node = new(FloorDivideBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    return node
 
 
 def floor_divide__record(self, other):
@@ -3013,6 +3198,21 @@ def fmod__inplace(self, other):
     return record_inplace(None, self, np.fmod(self._array, other._array), "fmod_")
 
 
+def fmod__node(self, other):
+    node = new(FmodBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    if node._edges[1][0] is not None:
+        save_before_write(node, "self", self, node._edges[0])
+    else:
+        node.self, node.self_v = None, 0
+    if node._edges[1][0] is not None:
+        node.other, node.other_v = other, version(other)
+    else:
+        node.other, node.other_v = None, 0
+    return node
+
+
 def fmod__record(self, other):
     check_inplace(self, True, other)
     node = new(FmodBackward0)
@@ -3109,6 +3309,13 @@ def heaviside__inplace(self, other):
     return record_inplace(None, self, np.heaviside(self._array, other._array), "heaviside_")
 
 
+def heaviside__node(self, other):
+    node = new(HeavisideBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    return node
+
+
 def heaviside__record(self, other):
     check_inplace(self, True, other)
     node = new(HeavisideBackward0)
@@ -3172,6 +3379,21 @@ def hypot__inplace(self, other):
     return record_inplace(None, self, np.hypot(self._array, other._array), "hypot_")
 
 
+def hypot__node(self, other):
+    node = new(HypotBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    if node._edges[1][0] is not None:
+        node.other, node.other_v = other, version(other)
+    else:
+        node.other, node.other_v = None, 0
+    if node._edges[0][0] is not None:
+        save_before_write(node, "self", self, node._edges[0])
+    else:
+        node.self, node.self_v = None, 0
+    return node
+
+
 def hypot__record(self, other):
     check_inplace(self, True, other)
     node = new(HypotBackward0)
@@ -3198,6 +3420,13 @@ def imag_view(self):
     return record_view(
         None, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base)
     )
+
+
+def imag_node(self):
+    node = new(ImagBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def imag_record(self):
@@ -3281,6 +3510,14 @@ def ldexp__inplace(self, other):
     return record_inplace(None, self, np.ldexp(self._array, other._array), "ldexp_")
 
 
+def ldexp__node(self, other):
+    node = new(LdexpBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    node.other, node.other_v = other, version(other)
+    return node
+
+
 def ldexp__record(self, other):
     check_inplace(self, True, other)
     node = new(LdexpBackward0)
@@ -3357,6 +3594,22 @@ def lerp__inplace(self, end, weight):
     return record_inplace(
         None, self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_"
     )
+
+
+def lerp__node(self, end, weight):
+    node = new(LerpBackward0)
+    node._edges = (edge_of(self), end._edge or edge_of(end), weight._edge or edge_of(weight))
+    node._hooks = node._metadata = None
+    node.weight, node.weight_v = weight, version(weight)
+    if node._edges[2][0] is not None:
+        save_before_write(node, "self", self, node._edges[0])
+    else:
+        node.self, node.self_v = None, 0
+    if node._edges[2][0] is not None:
+        node.end, node.end_v = end, version(end)
+    else:
+        node.end, node.end_v = None, 0
+    return node
 
 
 def lerp__record(self, end, weight):
@@ -3445,6 +3698,14 @@ def log10__inplace(self):
     return record_inplace(None, self, np.log10(self._array), "log10_")
 
 
+def log10__node(self):
+    node = new(Log10Backward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def log10__record(self):
     check_inplace(self, True)
     node = new(Log10Backward0)
@@ -3491,6 +3752,14 @@ def log1p__cpu(self):
 def log1p__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.log1p(self._array), "log1p_")
+
+
+def log1p__node(self):
+    node = new(Log1PBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def log1p__record(self):
@@ -3541,6 +3810,14 @@ def log2__inplace(self):
     return record_inplace(None, self, np.log2(self._array), "log2_")
 
 
+def log2__node(self):
+    node = new(Log2Backward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def log2__record(self):
     check_inplace(self, True)
     node = new(Log2Backward0)
@@ -3559,6 +3836,14 @@ def log__cpu(self):
 def log__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.log(self._array), "log_")
+
+
+def log__node(self):
+    node = new(LogBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def log__record(self):
@@ -3796,6 +4081,21 @@ def mul__inplace(self, other):
     return record_inplace(None, self, np.multiply(self._array, other._array), "mul_")
 
 
+def mul__node(self, other):
+    node = new(MulBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    if node._edges[1][0] is not None:
+        save_before_write(node, "self", self, node._edges[0])
+    else:
+        node.self, node.self_v = None, 0
+    if node._edges[0][0] is not None:
+        node.other, node.other_v = other, version(other)
+    else:
+        node.other, node.other_v = None, 0
+    return node
+
+
 def mul__record(self, other):
     check_inplace(self, True, other)
     node = new(MulBackward0)
@@ -3853,6 +4153,14 @@ def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
     )
 
 
+def nan_to_num__node(self, *, nan=0.0, posinf=None, neginf=None):
+    node = new(NanToNumBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, True)
     node = new(NanToNumBackward0)
@@ -3905,6 +4213,13 @@ def neg__inplace(self):
     return record_inplace(None, self, np.negative(self._array), "neg_")
 
 
+def neg__node(self):
+    node = new(NegBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def neg__record(self):
     check_inplace(self, True)
     node = new(NegBackward0)
@@ -3940,6 +4255,13 @@ def nextafter__cpu(self, other):
 def nextafter__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(None, self, np.nextafter(self._array, other._array), "nextafter_")
+
+
+def nextafter__node(self, other):
+    node = new(NextafterBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    return node
 
 
 def nextafter__record(self, other):
@@ -4057,6 +4379,15 @@ def pow__inplace(self, other):
     return record_inplace(None, self, kernels.pointwise.pow(self._array, other._array), "pow_")
 
 
+def pow__node(self, other):
+    node = new(PowBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.other, node.other_v = other, version(other)
+    return node
+
+
 def pow__record(self, other):
     check_inplace(self, True, other)
     node = new(PowBackward0)
@@ -4105,6 +4436,13 @@ def rad2deg__inplace(self):
     return record_inplace(None, self, np.rad2deg(self._array), "rad2deg_")
 
 
+def rad2deg__node(self):
+    node = new(Rad2DegBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def rad2deg__record(self):
     check_inplace(self, True)
     node = new(Rad2DegBackward0)
@@ -4122,6 +4460,13 @@ def real_view(self):
     return record_view(
         None, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base)
     )
+
+
+def real_node(self):
+    node = new(RealBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def real_record(self):
@@ -4177,6 +4522,13 @@ def reciprocal__cpu(self):
 def reciprocal__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.reciprocal(self._array), "reciprocal_")
+
+
+def reciprocal__node(self):
+    node = new(ReciprocalBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def reciprocal__record(self):
@@ -4243,6 +4595,21 @@ def remainder__inplace(self, other):
     return record_inplace(None, self, np.remainder(self._array, other._array), "remainder_")
 
 
+def remainder__node(self, other):
+    node = new(RemainderBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    if node._edges[1][0] is not None:
+        save_before_write(node, "self", self, node._edges[0])
+    else:
+        node.self, node.self_v = None, 0
+    if node._edges[1][0] is not None:
+        node.other, node.other_v = other, version(other)
+    else:
+        node.other, node.other_v = None, 0
+    return node
+
+
 def remainder__record(self, other):
     check_inplace(self, True, other)
     node = new(RemainderBackward0)
@@ -4297,6 +4664,13 @@ def rint__inplace(self):
     return record_inplace(None, self, np.rint(self._array), "rint_")
 
 
+def rint__node(self):
+    node = new(RintBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def rint__record(self):
     check_inplace(self, True)
     node = new(RintBackward0)
@@ -4340,6 +4714,13 @@ def round__cpu(self, decimals=0):
 def round__inplace(self, decimals=0):
     check_inplace(self, False)
     return record_inplace(None, self, np.round(self._array, decimals=decimals), "round_")
+
+
+def round__node(self, decimals=0):
+    node = new(RoundBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def round__record(self, decimals=0):
@@ -4389,6 +4770,14 @@ def sign__cpu(self):
 def sign__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.sign(self._array), "sign_")
+
+
+def sign__node(self):
+    node = new(SignBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def sign__record(self):
@@ -4444,6 +4833,14 @@ def sin__inplace(self):
     return record_inplace(None, self, np.sin(self._array), "sin_")
 
 
+def sin__node(self):
+    node = new(SinBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def sin__record(self):
     check_inplace(self, True)
     node = new(SinBackward0)
@@ -4490,6 +4887,14 @@ def sinc__cpu(self):
 def sinc__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.sinc(self._array), "sinc_")
+
+
+def sinc__node(self):
+    node = new(SincBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
 
 
 def sinc__record(self):
@@ -4540,6 +4945,14 @@ def sinh__inplace(self):
     return record_inplace(None, self, np.sinh(self._array), "sinh_")
 
 
+def sinh__node(self):
+    node = new(SinhBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def sinh__record(self):
     check_inplace(self, True)
     node = new(SinhBackward0)
@@ -4586,6 +4999,13 @@ def sqrt__cpu(self):
 def sqrt__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.sqrt(self._array), "sqrt_")
+
+
+def sqrt__node(self):
+    node = new(SqrtBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def sqrt__record(self):
@@ -4636,6 +5056,14 @@ def square__inplace(self):
     return record_inplace(None, self, np.square(self._array), "square_")
 
 
+def square__node(self):
+    node = new(SquareBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def square__record(self):
     check_inplace(self, True)
     node = new(SquareBackward0)
@@ -4680,6 +5108,13 @@ def sub__cpu(self, other):
 def sub__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(None, self, np.subtract(self._array, other._array), "sub_")
+
+
+def sub__node(self, other):
+    node = new(SubBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    return node
 
 
 def sub__record(self, other):
@@ -4727,6 +5162,13 @@ def tan__cpu(self):
 def tan__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, np.tan(self._array), "tan_")
+
+
+def tan__node(self):
+    node = new(TanBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def tan__record(self):
@@ -4777,6 +5219,13 @@ def tanh__inplace(self):
     return record_inplace(None, self, np.tanh(self._array), "tanh_")
 
 
+def tanh__node(self):
+    node = new(TanhBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def tanh__record(self):
     check_inplace(self, True)
     node = new(TanhBackward0)
@@ -4823,6 +5272,13 @@ def trunc__inplace(self):
     return record_inplace(None, self, np.trunc(self._array), "trunc_")
 
 
+def trunc__node(self):
+    node = new(TruncBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def trunc__record(self):
     check_inplace(self, True)
     node = new(TruncBackward0)
@@ -4843,6 +5299,13 @@ def view_as_complex_view(self):
         kernels.pointwise.view_as_complex(self._array),
         lambda xp, base: xp.view_as_complex(base),
     )
+
+
+def view_as_complex_node(self):
+    node = new(ViewAsComplexBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def view_as_complex_record(self):
@@ -4876,6 +5339,13 @@ def view_as_real_view(self):
         kernels.pointwise.view_as_real(self._array),
         lambda xp, base: xp.view_as_real(base),
     )
+
+
+def view_as_real_node(self):
+    node = new(ViewAsRealBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def view_as_real_record(self):

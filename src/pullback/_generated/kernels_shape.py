@@ -445,6 +445,17 @@ def as_strided_view(self, shape, strides, storage_offset=0):
     )
 
 
+def as_strided_node(self, shape, strides, storage_offset=0):
+    node = new(AsStridedBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    node.shape = shape
+    node.strides = strides
+    node.storage_offset = storage_offset
+    return node
+
+
 def as_strided_record(self, shape, strides, storage_offset=0):
     node = new(AsStridedBackward0)
     node._edges = (self._edge or edge_of(self),)
@@ -480,6 +491,13 @@ def broadcast_to_view(self, shape):
         kernels.shape.broadcast_to(self._array, shape),
         lambda xp, base: xp.broadcast_to(base, shape),
     )
+
+
+def broadcast_to_node(self, shape):
+    node = new(BroadcastToBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def broadcast_to_record(self, shape):
@@ -577,6 +595,17 @@ def diagonal_view(self, offset=0, axis1=0, axis2=1):
     )
 
 
+def diagonal_node(self, offset=0, axis1=0, axis2=1):
+    node = new(DiagonalBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    node.offset = offset
+    node.axis1 = axis1
+    node.axis2 = axis2
+    return node
+
+
 def diagonal_record(self, offset=0, axis1=0, axis2=1):
     node = new(DiagonalBackward0)
     node._edges = (self._edge or edge_of(self),)
@@ -648,6 +677,14 @@ def expand_dims_view(self, axis=0):
     )
 
 
+def expand_dims_node(self, axis=0):
+    node = new(ExpandDimsBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    return node
+
+
 def expand_dims_record(self, axis=0):
     node = new(ExpandDimsBackward0)
     node._edges = (self._edge or edge_of(self),)
@@ -710,6 +747,13 @@ def matrix_transpose_view(self):
     )
 
 
+def matrix_transpose_node(self):
+    node = new(MatrixTransposeBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
+
+
 def matrix_transpose_record(self):
     node = new(MatrixTransposeBackward0)
     node._edges = (self._edge or edge_of(self),)
@@ -741,6 +785,15 @@ def moveaxis_view(self, source, destination):
         kernels.shape.moveaxis(self._array, source, destination),
         lambda xp, base: xp.moveaxis(base, source, destination),
     )
+
+
+def moveaxis_node(self, source, destination):
+    node = new(MoveaxisBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.source = source
+    node.destination = destination
+    return node
 
 
 def moveaxis_record(self, source, destination):
@@ -776,6 +829,14 @@ def permute_dims_view(self, axes=None):
         kernels.shape.permute_dims(self._array, axes),
         lambda xp, base: xp.permute_dims(base, axes),
     )
+
+
+def permute_dims_node(self, axes=None):
+    node = new(PermuteDimsBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.axes = axes
+    return node
 
 
 def permute_dims_record(self, axes=None):
@@ -844,6 +905,15 @@ def reshape_view(self, shape, order="C", *, copy=None):
     )
 
 
+def reshape_node(self, shape, order="C", *, copy=None):
+    node = new(ReshapeBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    node.order = order
+    return node
+
+
 def reshape_record(self, shape, order="C", *, copy=None):
     node = new(ReshapeBackward0)
     node._edges = (self._edge or edge_of(self),)
@@ -909,6 +979,16 @@ def sliding_window_view_view(self, window_shape, axis=None):
     )
 
 
+def sliding_window_view_node(self, window_shape, axis=None):
+    node = new(SlidingWindowViewBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    node.window_shape = window_shape
+    node.axis = axis
+    return node
+
+
 def sliding_window_view_record(self, window_shape, axis=None):
     node = new(SlidingWindowViewBackward0)
     node._edges = (self._edge or edge_of(self),)
@@ -945,6 +1025,16 @@ def split_view(self, indices_or_sections, axis=0):
     )
 
 
+def split_node(self, indices_or_sections, axis=0):
+    node = new(SplitBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    node.indices_or_sections = indices_or_sections
+    node.axis = axis
+    return node
+
+
 def split_record(self, indices_or_sections, axis=0):
     node = new(SplitBackward0)
     node._edges = (self._edge or edge_of(self),)
@@ -979,6 +1069,14 @@ def squeeze_view(self, axis=None):
         kernels.shape.squeeze(self._array, axis),
         lambda xp, base: xp.squeeze(base, axis),
     )
+
+
+def squeeze_node(self, axis=None):
+    node = new(SqueezeBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.self_shape = self.shape
+    return node
 
 
 def squeeze_record(self, axis=None):
@@ -1045,6 +1143,15 @@ def swapaxes_view(self, axis1, axis2):
         kernels.shape.swapaxes(self._array, axis1, axis2),
         lambda xp, base: xp.swapaxes(base, axis1, axis2),
     )
+
+
+def swapaxes_node(self, axis1, axis2):
+    node = new(SwapaxesBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.axis1 = axis1
+    node.axis2 = axis2
+    return node
 
 
 def swapaxes_record(self, axis1, axis2):
@@ -1163,6 +1270,14 @@ def unbind_view(self, axis=0):
     return record_views(
         None, self, kernels.shape.unbind(self._array, axis), lambda xp, base: xp.unbind(base, axis)
     )
+
+
+def unbind_node(self, axis=0):
+    node = new(UnbindBackward0)
+    node._edges = (self._edge or edge_of(self),)
+    node._hooks = node._metadata = None
+    node.axis = axis
+    return node
 
 
 def unbind_record(self, axis=0):

@@ -399,6 +399,14 @@ def digamma__inplace(self):
     return record_inplace(None, self, kernels.special_gamma.digamma(self._array), "digamma_")
 
 
+def digamma__node(self):
+    node = new(DigammaBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def digamma__record(self):
     check_inplace(self, True)
     node = new(DigammaBackward0)
@@ -475,6 +483,14 @@ def erf__inplace(self):
     return record_inplace(None, self, kernels.special.erf(self._array), "erf_")
 
 
+def erf__node(self):
+    node = new(ErfBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def erf__record(self):
     check_inplace(self, True)
     node = new(ErfBackward0)
@@ -523,6 +539,14 @@ def erfc__inplace(self):
     return record_inplace(None, self, kernels.special.erfc(self._array), "erfc_")
 
 
+def erfc__node(self):
+    node = new(ErfcBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def erfc__record(self):
     check_inplace(self, True)
     node = new(ErfcBackward0)
@@ -569,6 +593,13 @@ def erfinv__cpu(self):
 def erfinv__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, kernels.special.erfinv(self._array), "erfinv_")
+
+
+def erfinv__node(self):
+    node = new(ErfinvBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def erfinv__record(self):
@@ -707,6 +738,14 @@ def lgamma__inplace(self):
     return record_inplace(None, self, kernels.special_gamma.lgamma(self._array), "lgamma_")
 
 
+def lgamma__node(self):
+    node = new(LgammaBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    return node
+
+
 def lgamma__record(self):
     check_inplace(self, True)
     node = new(LgammaBackward0)
@@ -755,6 +794,15 @@ def logit__cpu(self, eps=None):
 def logit__inplace(self, eps=None):
     check_inplace(self, False)
     return record_inplace(None, self, kernels.special.logit(self._array, eps), "logit_")
+
+
+def logit__node(self, eps=None):
+    node = new(LogitBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.eps = eps
+    return node
 
 
 def logit__record(self, eps=None):
@@ -834,6 +882,13 @@ def sigmoid__cpu(self):
 def sigmoid__inplace(self):
     check_inplace(self, False)
     return record_inplace(None, self, kernels.special.sigmoid(self._array), "sigmoid_")
+
+
+def sigmoid__node(self):
+    node = new(SigmoidBackward0)
+    node._edges = (edge_of(self),)
+    node._hooks = node._metadata = None
+    return node
 
 
 def sigmoid__record(self):
@@ -954,6 +1009,15 @@ def xlogy__cpu(self, other):
 def xlogy__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(None, self, kernels.special.xlogy(self._array, other._array), "xlogy_")
+
+
+def xlogy__node(self, other):
+    node = new(XlogyBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.other, node.other_v = other, version(other)
+    return node
 
 
 def xlogy__record(self, other):

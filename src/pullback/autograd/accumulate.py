@@ -7,9 +7,11 @@ from typing import Any, ClassVar
 from weakref import ref
 
 from pullback.autograd.node import LAST, NO_EDGE, Edge, Node
+from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
 from pullback.tensor.meta import OWN
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, meta_of
 
 __all__ = ["AccumulateGrad", "leaf_edge"]
@@ -36,6 +38,8 @@ class AccumulateGrad(Node):
         self._dtype = variable.dtype if wanted is OWN else wanted
         self._hooks = None
         self._metadata = None
+        if isinstance(variable._array, Payload):
+            mark(self)
 
     @property
     def leaf_hooks(self) -> bool:

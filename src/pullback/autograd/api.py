@@ -16,10 +16,12 @@ from pullback.autograd.edges import GradientEdge
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node
+from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["Inputs", "Root", "Seeds", "backward", "grad"]
@@ -86,7 +88,7 @@ def backward(
                 task.accumulate.add(node)
             else:
                 task.captures.setdefault(node, []).append((number, -1))
-    task.run(_seeds(roots, grad_tensors, task.xp))
+    task.run(_seeds(roots, grad_tensors))
 
 
 def grad(
@@ -144,7 +146,7 @@ def grad(
     else:
         results = _gradients(roots, edges, grad_outputs, create_graph, retain_graph)
     if not allow_unused or materialize_grads:
-        _fill_unused(results, edges, materialize_grads, batch)
+        _fill_unused(results, wanted, edges, materialize_grads, batch)
     return (
         dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else tuple(results)
     )
@@ -152,6 +154,7 @@ def grad(
 
 def _fill_unused(
     results: list[Tensor | None],
+    wanted: list[Any],
     edges: list[tuple[Node, int]],
     with_zeros: bool,
     batch: tuple[int, ...],
@@ -167,7 +170,8 @@ def _fill_unused(
                 f"materialize_grads=True to get zeros."
             )
         shape, dtype = _output_meta(*edges[place])
-        results[place] = fresh(np.zeros(batch + shape, dtype))
+        beside = wanted[place] if isinstance(wanted[place], Tensor) else None
+        results[place] = zeros_beside(beside, batch + shape, dtype)
 
 
 def _task(create_graph: bool, retain_graph: bool | None) -> GraphTask:
@@ -186,7 +190,7 @@ def _gradients(
     """One pass: the gradient that arrives at each edge, None where none does."""
     task = _task(create_graph, retain_graph)
     task.capture(edges)
-    captured = task.run(_seeds(roots, grad_outputs, task.xp))
+    captured = task.run(_seeds(roots, grad_outputs))
     if grad_outputs is None and len(edges) == 1:
         return [task.xp.to_tensor(captured.get(0))]
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
@@ -242,7 +246,7 @@ def _stacked(parts: list[Tensor | None]) -> Tensor | None:
     known = next((part for part in parts if part is not None), None)
     if known is None:
         return None
-    blank = fresh(np.zeros(known.shape, known.dtype))
+    blank = tensors.zeros_like(known)
     return tensors.stack([blank if part is None else part for part in parts])  # type: ignore[no-any-return]
 
 
@@ -292,7 +296,7 @@ def _output_meta(node: Node, number: int) -> tuple[tuple[int, ...], np.dtype[Any
     return node._shape[number], node._dtype[number]
 
 
-def _seeds(roots: list[Any], given: Seeds, xp: Any) -> list[tuple[Node, int, Any]]:
+def _seeds(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor]]:
     """The roots' nodes with the gradient that each starts from."""
     gradients = [None] * len(roots) if given is None else _listed(given)
     if len(gradients) != len(roots):
@@ -308,14 +312,14 @@ def _seeds(roots: list[Any], given: Seeds, xp: Any) -> list[tuple[Node, int, Any
             )
         shape, dtype = _output_meta(node, number)
         if gradient is None:
-            seed = _implicit(shape, dtype)
+            seed = _implicit(root, shape, dtype)
         else:
             seed = _checked(gradient, shape, dtype, place)
-        seeds.append((node, number, xp.from_tensor(seed)))
+        seeds.append((node, number, seed))
     return seeds
 
 
-def _implicit(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+def _implicit(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
     if math.prod(shape) != 1:
         raise AutogradError(
             f"grad can be implicitly created only for scalar outputs, and this one has shape "
@@ -326,6 +330,8 @@ def _implicit(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
             "grad can be implicitly created only for real scalar outputs, and this one is complex; "
             "give its gradient"
         )
+    if isinstance(root, Tensor) and isinstance(root._array, Payload):
+        return fresh(root._array.ones(shape, dtype))
     seed = np.empty(shape, dtype)
     seed.fill(1)
     return fresh(seed)
@@ -349,6 +355,6 @@ def _checked(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place:
         )
     if gradient.dtype == dtype:
         return gradient
-    if gradient._flags & REQUIRES_GRAD:
+    if gradient._flags & REQUIRES_GRAD or isinstance(gradient._array, Payload):
         return tensors.astype(gradient, dtype)  # type: ignore[no-any-return]
     return fresh(gradient._array.astype(dtype))

@@ -10,6 +10,7 @@ from pullback.autograd.anomaly import is_anomaly_check_nan_enabled, report_call
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.node import Node
 from pullback.errors import AutogradError
+from pullback.tensor.payload import Payload
 
 __all__ = ["CheckedTask"]
 
@@ -30,7 +31,11 @@ class CheckedTask(GraphTask):
     def _check_nan(self, node: Node, results: tuple[Any, ...]) -> None:
         for place, result in enumerate(results):
             tensor = self.xp.to_tensor(result)
-            if tensor is not None and np.isnan(tensor._array).any():
+            if tensor is not None and _has_nan(tensor._array):
                 raise AutogradError(
                     f"Function '{node.name()}' returned nan values in its {place}th output."
                 )
+
+
+def _has_nan(array: Any) -> bool:
+    return array.has_nan() if isinstance(array, Payload) else bool(np.isnan(array).any())

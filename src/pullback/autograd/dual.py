@@ -21,6 +21,7 @@ from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.meta import View
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, meta_of, wrap
 
 __all__ = ["Function", "dual_kernel", "end_level", "primal_of", "set_tangent", "tangent_of"]
@@ -112,7 +113,13 @@ def _tangents(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return None
     tangent = tangent_of(value)
-    return wrap(np.zeros(value.shape, value.dtype)) if tangent is None else tangent
+    return _zeros(value) if tangent is None else tangent
+
+
+def _zeros(value: Tensor) -> Tensor:
+    if isinstance(value._array, Payload):
+        return tensors.zeros_like(value)  # type: ignore[no-any-return]
+    return wrap(np.zeros(value.shape, value.dtype))
 
 
 def _give(output: Any, tangent: Any, written: bool) -> None:
@@ -141,7 +148,7 @@ def _write_through(output: Tensor, view: View, tangent: Tensor) -> None:
     base = view.base
     whole = tangent_of(base)
     if whole is None:
-        whole = wrap(np.zeros(base.shape, base.dtype))
+        whole = _zeros(base)
         set_tangent(base, whole)
     part = view.replay(tensors, whole)
     tensors.copy_(part, tangent)

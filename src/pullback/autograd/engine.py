@@ -32,8 +32,11 @@ from pullback.autograd.forward_ad import is_level_active
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node
+from pullback.autograd.payload_nodes import any_marked
 from pullback.dispatch.modes import AutoGradMode, get_state, set_state
 from pullback.errors import AutogradError
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor
 
 __all__ = ["GraphTask", "current_graph_task_id", "queue_callback", "will_run"]
 
@@ -86,7 +89,7 @@ class GraphTask:
         for place, (node, number) in enumerate(edges):
             self.captures.setdefault(node, []).append((number, place))
 
-    def run(self, roots: list[tuple[Node, int, Any]]) -> dict[int, Any]:
+    def run(self, roots: list[tuple[Node, int, Tensor]]) -> dict[int, Any]:
         """Runs the pass from gradients of the roots; returns what was captured, by place."""
         outer, state = _current.get(), get_state()
         self.depth = 0 if outer is None else outer.depth + 1
@@ -101,21 +104,26 @@ class GraphTask:
             set_state(state)  # exactly: a hook may have changed the mode for good
         return self.captured
 
-    def _run(self, roots: list[tuple[Node, int, Any]]) -> None:
+    def _run(self, roots: list[tuple[Node, int, Tensor]]) -> None:
         with AutoGradMode(self.create_graph):
             self._traverse(roots)
             for callback in self.callbacks:  # may grow while it runs
                 with AutoGradMode(False):
                     callback()
 
-    def _traverse(self, roots: list[tuple[Node, int, Any]]) -> None:
+    def _traverse(self, roots: list[tuple[Node, int, Tensor]]) -> None:
         pending = self.pending = _count_dependencies(roots)
+        if any_marked(pending):
+            self.xp = tensors  # there is no raw array in what is differentiated
         if self.captures or self.accumulate:
             self.needed = _needed_nodes(roots, {*self.captures, *self.accumulate})
         buffers: dict[Node, Any] = {}
         owned: set[Node] = set()
+        for _, _, grad in roots:
+            if isinstance(grad._array, Payload):
+                self.xp = tensors
         for node, number, grad in roots:
-            self._receive(buffers, owned, node, number, grad)
+            self._receive(buffers, owned, node, number, self.xp.from_tensor(grad))
         heap: list[tuple[int, int, Node]] = []
         order = itertools.count()
         for node in dict.fromkeys(node for node, _, _ in roots):

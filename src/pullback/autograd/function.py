@@ -20,13 +20,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function_forward import has_tangents, push_tangents, tangents_of
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
+from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, version
 from pullback.autograd.saved_hooks import current_hooks, packed
 from pullback.autograd.view import edge_of, requires_grad
@@ -136,9 +135,10 @@ class FunctionCtx(Node):
         dtypes = (self._dtype,) if single else self._dtype
         given = [xp.to_tensor(grad) for grad in grads]
         if self._materializes:
+            known = next((grad for grad in given if grad is not None), None)
             for number, grad in enumerate(given):
                 if grad is None and shapes[number] is not None:
-                    given[number] = fresh(np.zeros(shapes[number], dtypes[number]))
+                    given[number] = zeros_beside(known, shapes[number], dtypes[number])
         returned = _backward_of(self._forward_cls)(self, *given)
         return tuple(
             None if result is None else xp.from_tensor(result) for result in self._checked(returned)

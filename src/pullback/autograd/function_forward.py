@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from pullback.autograd.dual import set_tangent, tangent_of
+from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import view_of
 from pullback.dispatch.keys import DUAL
 from pullback.errors import AutogradError
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor
 
 __all__ = ["has_tangents", "push_tangents", "tangents_of"]
 
@@ -78,7 +77,7 @@ def push_tangents(
 
 
 def _zeros(tensor: Tensor) -> Tensor:
-    return wrap(np.zeros(tensor.shape, tensor.dtype))
+    return tensors.zeros_like(tensor)  # type: ignore[no-any-return]
 
 
 def _has(tensors: tuple[Any, ...], tensor: Tensor) -> bool:

@@ -14,11 +14,13 @@ import warnings
 from typing import Any
 
 from pullback.autograd.inplace import rebase_history
+from pullback.autograd.payload_nodes import mark
 from pullback.autograd.view import make_view, requires_grad, view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import AutoGradMode
 from pullback.errors import AutogradError, InplaceError
 from pullback.tensor.meta import Creation
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import NO_COUNTER, Tensor, version_of, wrap
 
 __all__ = ["wrap_outputs"]
@@ -39,6 +41,9 @@ def wrap_outputs(
     outputs = output if isinstance(output, tuple) else (output,)
     _describe(node, outputs)
     inputs = [a for a in args if isinstance(a, Tensor)]
+    made = [out for out in outputs if isinstance(out, Tensor)]
+    if records and any(isinstance(t._array, Payload) for t in (*inputs, *made)):
+        mark(node)
     _check_dirty(inputs, outputs, dirty, records)
     has_history = [
         records and isinstance(out, Tensor) and out.dtype.kind in "fc" and not _has(constant, out)
@@ -129,9 +134,9 @@ def _alias(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
         alias._counter = version_of(tensor)
         return alias
     with AutoGradMode(False):
-        alias = make_view(
-            tensor, tensor._array[...], lambda xp, base: xp.reshape(base, base.shape), None
-        )
+        held = tensor._array
+        array = held if isinstance(held, Payload) else held[...]
+        alias = make_view(tensor, array, lambda xp, base: xp.reshape(base, base.shape), None)
     return alias if edge is None else _given(alias, edge, kind)
 
 

@@ -12,6 +12,7 @@ belongs to the view, and puts what it returns for the overwritten value in that 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from pullback.tensor.memory import (
     layout_of,
 )
 from pullback.tensor.meta import Creation, View
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import NO_COUNTER, TRACKED, Tensor, version_of, wrap
 
 __all__ = [
@@ -151,7 +153,7 @@ def write_out(result: Any, out: Tensor, name: str) -> Tensor:
 class CopySlices(Node):
     """A write to a view, seen from its base."""
 
-    __slots__ = ("fn", "layout", "number", "place", "replay")
+    __slots__ = ("fn", "layout", "maker", "number", "place", "replay")
     _saves: ClassVar[tuple[str, ...]] = ("fn", "replay")
 
     def __init__(self, base: Tensor, replay: Replay, fn: Node, place: int, number: int):
@@ -160,7 +162,9 @@ class CopySlices(Node):
         self.place = place  # of the overwritten value among the inputs of `fn`
         self.number = number  # of the written value among its outputs
         # A view of the base is a view of its gradient only if the memory runs the same way.
-        self.layout = layout_of(base._array)
+        held = base._array
+        self.layout = held.layout if isinstance(held, Payload) else layout_of(held)
+        self.maker = held.maker() if isinstance(held, Payload) else None
         self._edges = (*fn._edges[:place], edge_of(base), *fn._edges[place + 1 :])
         self._seq = next_sequence_number()
         self._shape = base.shape
@@ -174,7 +178,8 @@ class CopySlices(Node):
 
     def view_edge(self) -> Edge:
         """The place in the graph of the written part: that of the view, made again."""
-        base = wrap(empty_in_layout(self._shape, self._dtype, self.layout))
+        make = self.maker or partial(empty_in_layout, self._shape, self._dtype, self.layout)
+        base = wrap(make())
         base._edge = (self, 0)
         base._flags |= REQUIRES_GRAD
         with NormalModeGuard(without_hooks=True):
@@ -185,11 +190,7 @@ class CopySlices(Node):
         (grad,) = grads
         if grad is None:
             return (None,) * len(self._edges)
-        whole = empty_in_layout(self._shape, grad.dtype, self.layout)
-        if xp is arrays:
-            np.copyto(whole, grad)
-        else:
-            whole = xp.copy_(wrap(whole), grad)
+        whole = xp.in_layout(grad, self.layout)
         part = self.replay(xp, whole)
         parts = [None] * self.fn._outputs
         parts[self.number] = xp.clone(part)
@@ -198,7 +199,7 @@ class CopySlices(Node):
         if xp is arrays:
             part[...] = 0 if new is None else new
         else:
-            xp.copy_(part, xp.zeros(part.shape, part.dtype) if new is None else new)
+            xp.copy_(part, xp.zeros_like(part) if new is None else new)
         results[self.place] = whole
         return tuple(results)
 

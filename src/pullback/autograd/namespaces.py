@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.saved import (
     load_array,
     load_output_array,
@@ -22,8 +23,9 @@ from pullback.autograd.saved import (
 )
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.errors import AutogradError, InferenceError
-from pullback.tensor.memory import check_writable
+from pullback.tensor.memory import check_writable, empty_in_layout
 from pullback.tensor.meta import Meta
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import NO_COUNTER, Tensor, fresh, version_of
 
 __all__ = ["Namespace", "arrays", "owned_copy", "tensors"]
@@ -57,13 +59,6 @@ class Namespace:
     def dtypes(values: list[Any]) -> list[Any]:
         """The dtype of each value of a list."""
         return [value.dtype for value in values]
-
-    def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
-        """The gradients of all outputs of a node; those that did not arrive are zero."""
-        return [
-            self.zeros(list(node._shape[number]), node._dtype[number]) if grad is None else grad
-            for number, grad in enumerate(grads)
-        ]
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting: sums a gradient to the shape of what it is the gradient of."""
@@ -104,6 +99,9 @@ class _Arrays(Namespace):
         if held is None:
             meta.grad = fresh(owned_copy(grad, leaf._array))
             return
+        if isinstance(held._array, Payload):
+            tensors.accumulate(meta, leaf, fresh(grad))
+            return
         counter = version_of(held)
         if counter is NO_COUNTER and not get_state().modes & INFERENCE:
             raise InferenceError(
@@ -123,9 +121,22 @@ class _Arrays(Namespace):
         result[...] = value
         return result
 
+    def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
+        """The gradients of all outputs of a node; those that did not arrive are zero."""
+        return [
+            np.zeros(node._shape[number], node._dtype[number]) if grad is None else grad
+            for number, grad in enumerate(grads)
+        ]
+
+    def in_layout(self, grad: NDArray[Any], layout: tuple[int, ...]) -> NDArray[Any]:
+        """A copy whose memory runs through the axes in a given order."""
+        copy = empty_in_layout(grad.shape, grad.dtype, layout)
+        np.copyto(copy, grad)
+        return copy
+
     def from_tensor(self, tensor: Tensor) -> NDArray[Any]:
         """What a tensor is in this namespace."""
-        return tensor._array
+        return tensor._array  # type: ignore[no-any-return]
 
     def to_tensor(self, value: Any) -> Tensor | None:
         """A value of this namespace as a tensor, for hooks and results."""
@@ -143,6 +154,22 @@ class _Tensors(Namespace):
     def expand(self, value: Tensor, shape: tuple[int, ...]) -> Tensor:
         """A value repeated to a larger shape."""
         return self.broadcast_to(value, list(shape))  # type: ignore[no-any-return]
+
+    def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
+        """The gradients of all outputs of a node; those that did not arrive are zero."""
+        known = next((grad for grad in grads if grad is not None), None)
+        return [
+            zeros_beside(known, node._shape[number], node._dtype[number]) if grad is None else grad
+            for number, grad in enumerate(grads)
+        ]
+
+    def in_layout(self, grad: Tensor, layout: tuple[int, ...]) -> Tensor:
+        """A copy whose memory runs through the axes in a given order."""
+        held = grad._array
+        if isinstance(held, Payload):
+            return self.copy_(fresh(held.maker(layout)()), grad)  # type: ignore[no-any-return]
+        empty = empty_in_layout(grad.shape, grad.dtype, layout)
+        return self.copy_(fresh(empty), grad)  # type: ignore[no-any-return]
 
     def from_tensor(self, tensor: Tensor) -> Tensor:
         """What a tensor is in this namespace."""

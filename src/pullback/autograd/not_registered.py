@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pullback.autograd.node import Node, next_sequence_number
+from pullback.autograd.payload_nodes import mark
 from pullback.autograd.view import edge_of, requires_grad, view_of
 from pullback.dispatch.autograd_fallback import record_results_with
 from pullback.dispatch.caller import warn_caller
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["WarnNotImplemented", "record_not_registered"]
@@ -62,7 +62,9 @@ def _attach(result: Tensor, complaint: str, given: list[Tensor]) -> None:
     node._edges = tuple(edge_of(tensor) for tensor in given)
     node._hooks = node._metadata = None
     node._seq = next_sequence_number()
-    node._shape, node._dtype = np.shape(result._array), result.dtype
+    node._shape, node._dtype = result.shape, result.dtype
+    if isinstance(result._array, Payload):
+        mark(node)
     view = view_of(result)
     if view is None:
         result._edge = (node, 0)

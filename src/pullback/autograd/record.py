@@ -1,8 +1,8 @@
 """Recording: how a call becomes a node. What generated autograd kernels share.
 
 A generated kernel for a plain operation makes its node itself and calls only ``recorded``. The
-general kernel of ``register.py`` serves every other case (a user's kernel underneath, saved-tensor
-hooks) and makes the same graph with ``attach``.
+general kernels of ``around.py`` serve every other case (a user's kernel underneath, saved-tensor
+hooks) and make the same graph with ``attach``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ import numpy as np
 from pullback.autograd.inplace import rebase_history, write
 from pullback.autograd.node import Node, get_counter, next_sequence_number
 from pullback.autograd.saved import version
-from pullback.autograd.saved_hooks import pack_inputs
 from pullback.autograd.view import edge_of, make_view
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.dispatch.modes import SAVED_HOOKS, get_state
+from pullback.tensor.payload import shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
 
 __all__ = [
@@ -99,8 +98,6 @@ def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
 
 def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) -> Tensor:
     """Writes a result into a tensor, and makes `node` its history if there is one."""
-    if node is not None and get_state().modes & SAVED_HOOKS:
-        pack_inputs(node)  # now: an input may lie in the memory that is about to change
     write(tensor, result, name)
     if node is not None and tensor.dtype.kind in "fc":
         node._seq = next_sequence_number()
@@ -114,8 +111,11 @@ def record_view(
     node: Node | None, parent: Tensor, array: Any, step: Callable[[Any, Any], Any]
 ) -> Tensor:
     """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
-    if array.size and not np.may_share_memory(array, parent._array):
-        return fresh(array) if node is None else recorded(node, array)
+    if array.size and not shares_memory(array, parent._array):
+        copy = fresh(array)
+        if node is not None:
+            attach(node, copy, (True,))
+        return copy
     if node is not None:
         node._seq = next_sequence_number()
         node._shape = array.shape

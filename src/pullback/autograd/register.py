@@ -1,9 +1,9 @@
-"""Puts the generated kernels into the operators' tables, and links the recording ones.
+"""Puts the generated kernels into the operators' tables, and links those that keep the books.
 
 At an autograd key the table holds one linked function: the kernel below when nothing is to be
-recorded, the generated recording kernel when everything below it is ours, and a general one that
-records around whatever a user has registered underneath. Where saved-tensor hooks or anomaly mode
-want to see what is recorded, the kernel is wrapped; nowhere else is there a trace of them.
+recorded, the generated recording kernel when everything below it is ours, and one of ``around.py``
+when something else computes, or when saved-tensor hooks or anomaly mode want to see what is
+recorded. ADInplaceOrView is linked in the same way. So an ordinary call has no trace of any of it.
 """
 
 from __future__ import annotations
@@ -12,28 +12,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
+from pullback.autograd.anomaly import is_anomaly_enabled
+from pullback.autograd.around import (
+    Function,
+    alone,
+    record_around,
+    record_view_around,
+    record_write_around,
+    view_around,
+    write_around,
+)
 from pullback.autograd.dual import dual_kernel
-from pullback.autograd.inplace import CopySlices
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.record import attach
-from pullback.autograd.saved_hooks import pack_inputs, pack_outputs
-from pullback.autograd.view import edge_of, requires_grad, view_of
+from pullback.autograd.view import requires_grad
 from pullback.dispatch import fallthrough_kernel
 from pullback.dispatch.keys import (
     DUAL,
+    KEY_MASK,
     PLAIN_VIEW,
     REQUIRES_GRAD,
     DispatchKey,
+    after_ADInplaceOrView,
     after_autograd,
+    highest_key,
 )
 from pullback.dispatch.modes import INFERENCE, SAVED_HOOKS, get_state
 from pullback.dispatch.table import Kernel, OperatorEntry
-from pullback.tensor.tensor import Tensor, as_inference
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference
 
 __all__ = ["Function", "register", "register_composite"]
-
-Function = Callable[..., Any]
 
 
 def register(
@@ -55,16 +62,24 @@ def register(
     setattr(tensors, name, function)
     if array_function is not None:
         setattr(arrays, name, array_function)
-    entry.kernels[DispatchKey.CPU] = [Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu))]
-    below = view or inplace
-    if below is not None:
-        entry.kernels[DispatchKey.ADInplaceOrView] = [Kernel(below, DispatchKey.ADInplaceOrView)]
+    plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu))
+    entry.kernels[DispatchKey.CPU] = [plain]
+    stock = cpu
+    around: Function = partial(record_around, differentiable=differentiable)
+    if view is not None:
+        stock = view
+        around = partial(record_view_around, name=name)
+        _register_books(entry, plain, view, partial(view_around, name=name))
+    elif inplace is not None:
+        stock = inplace
+        around = record_write_around
+        _register_books(entry, plain, inplace, write_around)
     key = DispatchKey.Autograd
     if record is None:
         kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
     else:
         dual = partial(dual_kernel, name, jvp=jvp, places=tangents, written=inplace is not None)
-        link = _linker(below or cpu, record, node, differentiable, dual)
+        link = _linker(stock, record, partial(around, make_node=node), dual)
         kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)
     entry.kernels[key] = [kernel]
 
@@ -77,12 +92,22 @@ def register_composite(entry: OperatorEntry, function: Function, kernel: Functio
     entry.kernels[key] = [Kernel(kernel, key)]
 
 
+def _register_books(entry: OperatorEntry, plain: Kernel, fused: Function, around: Function) -> None:
+    """Registers what keeps versions and views: `fused` where ours computes, else `around` it."""
+
+    def link(operator: Any, flags: int) -> Function:
+        below = flags & after_ADInplaceOrView
+        if operator.entry.entry(highest_key(below)).kernel is plain:
+            return fused
+        return around(alone(operator.below(below)))  # type: ignore[no-any-return]
+
+    key = DispatchKey.ADInplaceOrView
+    kernel = Kernel(fused, key, linker=link, goes_on_with=after_ADInplaceOrView)
+    entry.kernels[key] = [kernel]
+
+
 def _linker(
-    stock: Function,
-    record: Function,
-    node: Function | None,
-    differentiable: tuple[bool, ...],
-    dual: Function,
+    stock: Function, record: Function, around: Function, dual: Function
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
         if flags & PLAIN_VIEW:
@@ -93,9 +118,10 @@ def _linker(
         if not flags & REQUIRES_GRAD:
             return below  # type: ignore[no-any-return]
         watched = bool(get_state().modes & SAVED_HOOKS) or is_anomaly_enabled()
-        if node is not None and (watched or below is not stock):
-            return _around(below, node, differentiable)
-        return _watching(record) if watched else record
+        if below is stock and not watched:
+            return record
+        below = below if below is stock else alone(below)
+        return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
 
     return link
 
@@ -133,47 +159,3 @@ def _refreshing(operator: Any) -> Function:
         return kernel(*args, **kwargs)
 
     return call
-
-
-def _around(below: Function, make_node: Function, differentiable: tuple[bool, ...]) -> Function:
-    """Records a call whose result another kernel computes."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        node = make_node(*args, **kwargs)
-        pack_inputs(node)
-        results = below(*args, **kwargs)
-        attach(node, results, differentiable)
-        save_outputs = getattr(node, "save_outputs", None)
-        if save_outputs is not None:
-            save_outputs(*(results if isinstance(results, tuple) else (results,)))
-            pack_outputs(node)
-        if is_anomaly_enabled():
-            remember_call(node)
-        return results
-
-    return call
-
-
-def _watching(record: Function) -> Function:
-    """A kernel that writes or makes views, with what it records seen by hooks and anomaly mode."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        results = record(*args, **kwargs)
-        for tensor in results if isinstance(results, list) else [results]:
-            node = _recorded_node(tensor)
-            if node is None:
-                continue
-            pack_outputs(node.fn if isinstance(node, CopySlices) else node)
-            if is_anomaly_enabled():
-                remember_call(node)
-        return results
-
-    return call
-
-
-def _recorded_node(tensor: Tensor) -> Any:
-    """The node of the newest record on a tensor; of a written view, that on its base."""
-    view = view_of(tensor)
-    if view is not None and view.base._edge is not None and view.base._edge is not view.base_edge:
-        return view.base._edge[0]
-    return edge_of(tensor)[0]

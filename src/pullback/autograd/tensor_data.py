@@ -13,6 +13,7 @@ from pullback.autograd.saved import version
 from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, InferenceError, InplaceError
+from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
 from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, version_of, wrap
 
@@ -61,6 +62,11 @@ def _set_data(self: Tensor, new: Tensor) -> None:
             f"the data of a tensor that requires grad must be floating point or complex, not "
             f"{new.dtype}"
         )
+    if isinstance(self._array, Payload) != isinstance(new._array, Payload):
+        raise AutogradError(
+            f"data: the tensor and the new data have incompatible tensor types: "
+            f"{type(self._array).__name__} and {type(new._array).__name__}"
+        )
     self._array = new._array
 
 
@@ -70,7 +76,10 @@ def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    return self._array
+    array = self._array
+    if isinstance(array, Payload):
+        raise array.refusal("numpy()")
+    return array  # type: ignore[no-any-return]
 
 
 def __dlpack__(self: Tensor, **options: Any) -> Any:  # noqa: N807 - DLPack's name
@@ -80,7 +89,7 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:  # noqa: N807 - DLPack's na
 
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:  # noqa: N807 - DLPack's name
     """Where the memory is."""
-    return self._array.__dlpack_device__()
+    return self._array.__dlpack_device__()  # type: ignore[no-any-return]
 
 
 def __array__(  # noqa: N807 - NumPy's name
@@ -113,7 +122,10 @@ def __repr__(self: Tensor) -> str:  # noqa: N807 - Python's name
             notes.append(f"grad_fn=<{node.name()}>")
         elif requires_grad(self):
             notes.append("requires_grad=True")
-    return render(np.asarray(self._array), notes)
+    array = self._array
+    if isinstance(array, Payload):
+        return f"tensor({', '.join([repr(array), *notes])})"
+    return render(np.asarray(array), notes)
 
 
 def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - Python's name
@@ -133,7 +145,11 @@ def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:  # noqa: N807 - 
 
 
 def __reduce__(self: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:  # noqa: N807
-    return _restored, (np.asarray(self._array), requires_grad(self))
+    array = self._array
+    return _restored, (
+        array if isinstance(array, Payload) else np.asarray(array),
+        requires_grad(self),
+    )
 
 
 def _restored(array: NDArray[Any], grad: bool) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import InplaceError
+from pullback.tensor.payload import Payload
 
 __all__ = ["Array", "check_no_partial_overlap", "check_writable", "empty_in_layout", "layout_of"]
 
@@ -30,11 +31,14 @@ def check_writable(array: Array, name: str) -> None:
         raise InplaceError(f"{name}: the memory of the tensor is read-only; clone() it first")
 
 
-def check_no_partial_overlap(written: Array, read: Array) -> None:
+def check_no_partial_overlap(written: Array | Payload, read: Array | Payload) -> None:
     """Refuses an input that lies partly, and not wholly, in the memory that is written to.
 
-    Arrays with gaps are let pass: whether their elements meet is hard to say.
+    Arrays with gaps are let pass: whether their elements meet is hard to say. Payloads leave the
+    question to their kernels.
     """
+    if isinstance(written, Payload) or isinstance(read, Payload):
+        return
     if not written.size or not read.size or not (_is_dense(written) and _is_dense(read)):
         return
     first, second = _extent(written), _extent(read)

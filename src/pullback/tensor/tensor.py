@@ -2,7 +2,8 @@
 
 Five slots, because a program makes millions of tensors: the array, the flags that dispatch reads,
 the edge into the graph, the version counter and everything rare. The last three are None until
-they are needed; ``_counter`` is a list with one int, so that views can share it.
+they are needed; ``_counter`` is a list with one int, so that views can share it. Instead of an
+array a tensor may hold a ``Payload``, which stands for one.
 
 Operators come as methods from ``pullback._generated.methods``, and what concerns the graph
 (``backward``, ``grad_fn``, hooks) from ``pullback.autograd.tensor_methods``.
@@ -14,13 +15,13 @@ import numbers
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pullback.dispatch.keys import KEY_BITS, DispatchKey
+from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.errors import InferenceError
 from pullback.tensor.meta import Meta
 from pullback.tensor.methods import TensorMethods
+from pullback.tensor.payload import Payload
 
 __all__ = [
     "CPU_FLAGS",
@@ -41,7 +42,7 @@ Edge = tuple[Any, int]
 # A tensor is tracked, that is, has a version and may have a history, unless inference mode made it.
 TRACKED = KEY_BITS[DispatchKey.ADInplaceOrView]
 CPU_FLAGS = KEY_BITS[DispatchKey.CPU] | TRACKED | KEY_BITS[DispatchKey.AutogradCPU]
-_INFERENCE_FLAGS = KEY_BITS[DispatchKey.CPU]
+_INFERENCE_FLAGS = ~(TRACKED | AUTOGRAD_BITS | NO_KEY_BITS)
 
 
 class _NoCounter(list[int]):
@@ -69,7 +70,7 @@ class Tensor(TensorMethods):
 
     __slots__ = ("_array", "_flags", "_edge", "_counter", "_meta", "__weakref__")
 
-    _array: NDArray[Any]
+    _array: Any  # an ndarray or a payload; inside one call, also a Python number
     _flags: int
     _edge: Edge | None
     _counter: list[int] | None
@@ -94,7 +95,9 @@ class Tensor(TensorMethods):
     def dtype(self) -> np.dtype[Any]:
         """The NumPy data type of the elements."""
         array = self._array
-        return array.dtype if isinstance(array, _ndarray) else np.result_type(array)
+        if isinstance(array, _ndarray):
+            return array.dtype  # type: ignore[no-any-return]
+        return array.dtype if isinstance(array, Payload) else np.result_type(array)
 
     @property
     def ndim(self) -> int:
@@ -109,22 +112,23 @@ class Tensor(TensorMethods):
     @property
     def itemsize(self) -> int:
         """Bytes per element."""
-        return self._array.itemsize
+        return self._array.itemsize  # type: ignore[no-any-return]
 
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return self._array.nbytes
+        return self._array.nbytes  # type: ignore[no-any-return]
 
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next, for each axis."""
-        return self._array.strides
+        return self._array.strides  # type: ignore[no-any-return]
 
     @property
     def device(self) -> str:
-        """Where the data is: always ``"cpu"``."""
-        return "cpu"
+        """Where the data is: ``"cpu"``, unless the tensor holds something else than an array."""
+        array = self._array
+        return array.device if isinstance(array, Payload) else "cpu"
 
     def __len__(self) -> int:
         if not self.shape:
@@ -146,10 +150,11 @@ class Tensor(TensorMethods):
             raise ValueError(
                 f"only a tensor with one element is a number, and this one has shape {self.shape}"
             )
-        return np.asarray(self._array).item()
+        array = self._array
+        return array.item() if isinstance(array, Payload) else np.asarray(array).item()
 
     def __index__(self) -> int:
-        return self._array.__index__()
+        return self._array.__index__()  # type: ignore[no-any-return]
 
     def item(self) -> Any:
         """The only element, as a Python number."""
@@ -163,10 +168,16 @@ class Tensor(TensorMethods):
 
 
 def wrap(array: Any) -> Tensor:
-    """A tensor without history around an array; NumPy's scalars become arrays without axes."""
+    """A tensor without history around an array or payload; scalars become arrays without axes."""
     tensor = _new(Tensor)
-    tensor._array = array if type(array) is _ndarray else np.asarray(array)
     tensor._flags = CPU_FLAGS
+    if type(array) is _ndarray:
+        tensor._array = array
+    elif isinstance(array, Payload):
+        tensor._array = array
+        tensor._flags = array.flags
+    else:
+        tensor._array = np.asarray(array)
     tensor._edge = tensor._counter = tensor._meta = None
     return tensor
 

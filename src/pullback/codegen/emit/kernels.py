@@ -29,6 +29,7 @@ def emit_kernels(op: Emitted) -> str:
     elif op.inplace:
         parts.append(_inplace(op, recording=False))
     if op.info is not None:
+        parts.append(_node_maker(op))
         if op.is_view:
             parts.append(_view(op, recording=True))
         elif op.inplace:
@@ -110,9 +111,14 @@ def _plain(op: Emitted) -> str:
     return head + f"    return {_wrapped(op, _call(op))}\n"
 
 
+def _node_maker(op: Emitted) -> str:
+    """The function that makes the node, for calls that another kernel computes."""
+    lines = [f"def {op.name}_node({op.parameters()}):", *_node(op), "    return node"]
+    return "\n".join(lines) + "\n"
+
+
 def _record(op: Emitted) -> str:
     """The kernel that runs when an input requires grad and grad mode is on."""
-    node = [f"def {op.name}_node({op.parameters()}):", *_node(op), "    return node"]
     head = "\n".join([f"def {op.name}_record({op.parameters()}):", *_node(op)]) + "\n"
     returns = [ret.type for ret in op.schema.returns]
     if len(returns) != 1:
@@ -121,12 +127,11 @@ def _record(op: Emitted) -> str:
         made = f"recorded_list(node, {_call(op)})"
     else:
         made = f"recorded(node, {_call(op)})"
-    text = "\n".join(node) + "\n\n\n" + head
     if not op.saved("outputs"):
-        return text + f"    return {made}\n"
+        return head + f"    return {made}\n"
     names = op.schema.return_names()
     results = "result" if len(returns) == 1 else ", ".join(names)
-    return text + (
+    return head + (
         f"    {results} = {made}\n    node.save_outputs({results})\n    return {results}\n"
     )
 

@@ -265,10 +265,9 @@ def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
         items.append(f"inplace={module}.{op.name}_inplace")
     if op.info is not None:
         items.append(f"record={module}.{op.name}_record")
-        if not op.is_view and not op.inplace:
-            items.append(f"node={module}.{op.name}_node")
-            if len(op.schema.returns) > 1:
-                items.append(f"differentiable={op.differentiable_outputs}")
+        items.append(f"node={module}.{op.name}_node")
+        if not op.is_view and not op.inplace and len(op.schema.returns) > 1:
+            items.append(f"differentiable={op.differentiable_outputs}")
     jvp = _jvp_owner(op, ops)
     if jvp is not None:
         tangents = tuple(jvp.arguments.index(a) for a in tangent_arguments(jvp))

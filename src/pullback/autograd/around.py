@@ -1,0 +1,162 @@
+"""Versions, views and history around kernels that are not ours.
+
+The generated kernels compute on arrays and keep the books in one function. Where another kernel
+computes (a user's, or one for payloads), the linkers of ``register.py`` take the functions of this
+module instead: they run the kernel, with nothing above it in force, and then do for its results
+what the generated kernel would have done. Recording with saved-tensor hooks or in anomaly mode
+comes through here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
+from pullback.autograd.inplace import check_inplace, rebase_history
+from pullback.autograd.node import next_sequence_number
+from pullback.autograd.payload_nodes import mark
+from pullback.autograd.record import attach, record_view, record_views
+from pullback.autograd.saved_hooks import pack_inputs, pack_outputs
+from pullback.autograd.view import view_of
+from pullback.dispatch.modes import AutoDispatchBelowADInplaceOrView
+from pullback.tensor.tensor import NO_COUNTER, Tensor, version_of
+
+__all__ = [
+    "Function",
+    "alone",
+    "record_around",
+    "record_view_around",
+    "record_write_around",
+    "view_around",
+    "write_around",
+]
+
+Function = Callable[..., Any]
+
+
+def alone(kernel: Function) -> Function:
+    """A kernel during which nothing is recorded or tracked, whatever operators it calls."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with AutoDispatchBelowADInplaceOrView():
+            return kernel(*args, **kwargs)
+
+    return call
+
+
+def record_around(
+    below: Function, make_node: Function, differentiable: tuple[bool, ...], marks: bool
+) -> Function:
+    """Records a call whose result another kernel computes; `marks` says that payloads are in it."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        node = make_node(*args, **kwargs)
+        if marks:
+            mark(node)
+        pack_inputs(node)
+        results = below(*args, **kwargs)
+        attach(node, results, differentiable)
+        _finish(node, results, node)
+        return results
+
+    return call
+
+
+def _finish(node: Any, results: Any, newest: Any) -> None:
+    """Keeps what the formulas read of the results, and where the call came from.
+
+    `newest` is the node that now is the history of what was written to; elsewhere the same.
+    """
+    save_outputs = getattr(node, "save_outputs", None)
+    if save_outputs is not None:
+        save_outputs(*(results if isinstance(results, tuple) else (results,)))
+        pack_outputs(node)
+    if is_anomaly_enabled():
+        remember_call(newest)
+
+
+# --- in-place operators --------------------------------------------------------------------------
+
+
+def write_around(kernel: Function) -> Function:
+    """Checks and counts a write that another kernel does; a write counts once."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self, False, *_others(args, kwargs))
+        counter = version_of(self)
+        before = 0 if counter is NO_COUNTER else counter[0]
+        kernel(self, *args, **kwargs)
+        if counter is not NO_COUNTER:
+            counter[0] = before + 1
+        return self
+
+    return call
+
+
+def record_write_around(below: Function, make_node: Function, marks: bool) -> Function:
+    """Records a write that another kernel does."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self, True, *_others(args, kwargs))
+        node = make_node(self, *args, **kwargs)
+        if marks:
+            mark(node)
+        pack_inputs(node)  # now: an input may lie in the memory that is about to change
+        below(self, *args, **kwargs)
+        if self.dtype.kind in "fc":
+            node._seq = next_sequence_number()
+            node._shape, node._dtype = self.shape, self.dtype
+            rebase_history(self, node)
+            view = view_of(self)
+            newest = node if view is None else view.base._edge[0]  # type: ignore[index]
+            if marks and newest is not node:
+                mark(newest)
+            _finish(node, self, newest)
+        return self
+
+    return call
+
+
+def _others(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+
+
+# --- views ---------------------------------------------------------------------------------------
+
+
+def view_around(kernel: Function, name: str) -> Function:
+    """Notes the base of views that another kernel makes."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        results = kernel(self, *args, **kwargs)
+        return _as_views(None, self, results, _again(name, args, kwargs))
+
+    return call
+
+
+def record_view_around(kernel: Function, make_node: Function, name: str, marks: bool) -> Function:
+    """Records views that another kernel makes."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        node = make_node(self, *args, **kwargs)
+        if marks:
+            mark(node)
+        pack_inputs(node)
+        results = kernel(self, *args, **kwargs)
+        views = _as_views(node, self, results, _again(name, args, kwargs))
+        _finish(node, views, node)
+        return views
+
+    return call
+
+
+def _again(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function:
+    """Makes a view again from its base."""
+    return lambda xp, base: getattr(xp, name)(base, *args, **kwargs)
+
+
+def _as_views(node: Any, parent: Tensor, results: Any, step: Function) -> Any:
+    if isinstance(results, list | tuple):
+        return record_views(node, parent, [result._array for result in results], step)
+    return record_view(node, parent, results._array, step)

@@ -1,0 +1,38 @@
+"""Which nodes were recorded over payloads: formulas cannot run on raw arrays there.
+
+Few programs use payloads, so nodes have no slot for it. The nodes that are marked are listed here,
+weakly, and a backward pass looks for its own among them only if there are any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from pullback.autograd.node import Node
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor, fresh
+
+__all__ = ["any_marked", "mark", "zeros_beside"]
+
+_marked: dict[int, ref[Node]] = {}
+
+
+def mark(node: Node) -> None:
+    """Notes that a node has a payload on either side."""
+    place = id(node)
+    _marked[place] = ref(node, lambda _: _marked.pop(place, None))
+
+
+def any_marked(nodes: Iterable[Node]) -> bool:
+    """Whether one of some nodes has been marked."""
+    return bool(_marked) and any(id(node) in _marked for node in nodes)
+
+
+def zeros_beside(tensor: Tensor | None, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """Zeros that can be computed with together with a tensor, whatever that holds."""
+    held = None if tensor is None else tensor._array
+    return fresh(held.zeros(shape, dtype) if isinstance(held, Payload) else np.zeros(shape, dtype))
