@@ -114,8 +114,7 @@ def _slices(x):
 
 
 def _written_output(x):
-    y = x * 1.0
-    y[1:].exp_()
+    (y := x * 1.0)[1:].exp_()
     return y
 
 
@@ -155,7 +154,7 @@ PROGRAMS = {
     "exp": lambda x: pb.exp(x * 0.1) * pb.tanh(x),
     "composite": lambda x: softmax(x, axis=1) * x,
     "getitem": lambda x: x[0, 1:] * x[1, None, :2] + x[pb.asarray([0, 1]), [0, 1]],
-    "setitem": lambda x: _slices(x),
+    "setitem": _slices,
     "inplace": lambda x: (x * 1.0).mul_(x).add_(2.0),
     "written output": _written_output,
     "transposed": _transposed,
@@ -279,8 +278,7 @@ def test_a_view_knows_its_base_and_a_copy_has_none():
     assert x.reshape(6)._base is x
     assert x.T.reshape(6)._base is None
     with pb.no_grad():
-        view = x[0]
-    assert view._base is x
+        assert x[0]._base is x
 
 
 def test_gradients_may_be_payloads_where_the_graph_has_none():
