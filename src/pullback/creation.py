@@ -50,7 +50,7 @@ def _check_device(device: str | None) -> None:
 def _finished(made: Tensor, device: str | None, requires_grad: bool) -> Tensor:
     _check_device(device)
     if requires_grad:
-        made.requires_grad_()
+        made.requires_grad = True
     return made
 
 

@@ -14,6 +14,7 @@ from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.edges import GradientEdge
 from pullback.autograd.engine import GraphTask
+from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node
 from pullback.autograd.payload_nodes import zeros_beside
@@ -65,6 +66,7 @@ def backward(
             "backward: grad_variables is deprecated; use grad_tensors", FutureWarning, stacklevel=2
         )
         grad_tensors = grad_variables
+    forbid_in_transform("backward()", "use func.grad or func.vjp, or autograd.grad, instead")
     roots = _listed(tensors)
     if create_graph:
         warnings.warn(

@@ -1,68 +1,46 @@
-"""Tangents: forward-mode derivatives that travel with the tensors.
+"""The forward road of an operator: it runs as ever, and then its forward formula.
 
-A tensor with the flag DUAL carries a tangent. Calls with such a tensor are linked to the kernel
-below: the operator runs as ever, then its forward formula runs on the primals and tangents, as
-ordinary operators, so that tangents can be differentiated in their turn.
-
-Tangents live as long as the level that they were made in; a level knows its dual tensors weakly,
-and takes the tangents of those that are left when it ends.
+Calls with a dual tensor are linked to the kernel below. The operator runs once and records what it
+must; then its formula runs for every level, lowest first, on primals and tangents of the lower
+levels (``tangents.py`` tells what levels are). Formulas call ordinary operators, so tangents can be
+differentiated backwards too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
-import numpy as np
-
+from pullback.autograd.inplace import CopySlices
+from pullback.autograd.level import Level
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.view import edge_of
+from pullback.autograd.tangents import (
+    below,
+    keep_tangents,
+    levels_of,
+    set_tangent,
+    tangents_of,
+    zeros_like,
+)
+from pullback.autograd.view import view_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.modes import TRANSFORM, StateGuard
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.meta import View
-from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, meta_of, wrap
+from pullback.tensor.tensor import Tensor
 
-__all__ = ["Function", "dual_kernel", "end_level", "primal_of", "set_tangent", "tangent_of"]
-
-_duals: list[ref[Tensor]] = []  # the dual tensors of the level in force
+__all__ = ["Function", "dual_kernel", "follow_base", "remember_tangents"]
 
 Function = Callable[..., Any]
 
 
-def tangent_of(tensor: Tensor) -> Tensor | None:
-    """The tensor's tangent, if it has one."""
-    return tensor._meta.tangent if tensor._flags & DUAL and tensor._meta is not None else None
-
-
-def set_tangent(tensor: Tensor, tangent: Tensor) -> None:
-    """Makes a tensor dual."""
-    meta_of(tensor).tangent = tangent
-    if not tensor._flags & DUAL:
-        tensor._flags |= DUAL
-        _duals.append(ref(tensor))
-
-
-def end_level() -> None:
-    """Takes the tangents of every tensor that still has one."""
-    while _duals:
-        tensor = _duals.pop()()
-        if tensor is not None:
-            tensor._flags &= ~DUAL
-            meta_of(tensor).tangent = None
-
-
-def primal_of(tensor: Tensor) -> Tensor:
-    """The same value in the same place of the graph, without the tangent."""
-    if not tensor._flags & DUAL:
-        return tensor
-    primal = wrap(tensor._array)
-    primal._flags = tensor._flags & ~DUAL
-    primal._counter = tensor._counter
-    if tensor._flags & REQUIRES_GRAD:
-        primal._edge = edge_of(tensor)
-    return primal
+def follow_base(tensor: Tensor) -> None:
+    """Gives a view the tangents of its base, which may have become dual after the view was made."""
+    view = view_of(tensor)
+    if view is None or tensor._flags & DUAL or not view.base._flags & DUAL:
+        return
+    for level, tangent in tangents_of(view.base).items():
+        set_tangent(tensor, level, view.replay(tensors, tangent))
 
 
 def dual_kernel(
@@ -81,75 +59,111 @@ def dual_kernel(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *kwargs.values()]
-        tangents = [_tangents(values[place]) for place in places]
-        primals = [_primals(value) for value in values]
-        if written:
-            primals[0] = tensors.clone(primals[0])
+        levels = levels_of(values[place] for place in places)
+        if written and levels:
+            values = _before_write(values)
         results = base(*args, **kwargs)
         outputs = results if isinstance(results, tuple) else (results,)
-        plain = [_primals(output) for output in outputs]
-        found = jvp(tensors, *primals, *tangents, *plain)
-        for output, tangent in zip(
-            outputs, found if isinstance(results, tuple) else (found,), strict=True
-        ):
-            _give(output, tangent, written)
+        for level in levels:
+            given = [_tangents(values[place], level) for place in places]
+            primals = [_below(value, level) for value in values]
+            found = jvp(tensors, *primals, *given, *(_below(out, level) for out in outputs))
+            found = found if isinstance(results, tuple) else (found,)
+            for output, tangent in zip(outputs, found, strict=True):
+                _give(output, level, tangent, written)
+        if levels:
+            remember_tangents(outputs)
         return results
 
     return call
 
 
-def _primals(value: Any) -> Any:
+def _before_write(values: list[Any]) -> list[Any]:
+    """Arguments as they are now, although the first one is about to be written to."""
+    target = values[0]
+    copy = tensors.clone(target)
+
+    def kept(value: Any) -> Any:
+        if value is target:
+            return copy
+        if isinstance(value, list):
+            return [kept(item) for item in value]
+        shares = isinstance(value, Tensor) and value._counter is target._counter is not None
+        return tensors.clone(value) if shares else value
+
+    return [kept(value) for value in values]
+
+
+def _below(value: Any, level: Level) -> Any:
     if isinstance(value, Tensor):
-        return primal_of(value)
+        return below(value, level)
     if isinstance(value, list):
-        return [_primals(item) for item in value]
+        return [_below(item, level) for item in value]
     return value
 
 
-def _tangents(value: Any) -> Any:
-    """The tangent of a value, zeros where it has none."""
+def _tangents(value: Any, level: Level) -> Any:
+    """The tangent of a value at a level, zeros where it has none."""
     if isinstance(value, list):
-        return [_tangents(item) for item in value]
+        return [_tangents(item, level) for item in value]
     if not isinstance(value, Tensor):
         return None
-    tangent = tangent_of(value)
-    return _zeros(value) if tangent is None else tangent
+    tangent = tangents_of(value).get(level)
+    return zeros_like(value) if tangent is None else tangent
 
 
-def _zeros(value: Tensor) -> Tensor:
-    if isinstance(value._array, Payload):
-        return tensors.zeros_like(value)  # type: ignore[no-any-return]
-    return wrap(np.zeros(value.shape, value.dtype))
-
-
-def _give(output: Any, tangent: Any, written: bool) -> None:
+def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
     if isinstance(output, list):
         for item, part in zip(output, tangent, strict=True):
-            _give(item, part, written)
+            _give(item, level, part, written)
         return
     if tangent is None or not isinstance(output, Tensor) or output.dtype.kind not in "fc":
         return
     if tangent.shape != output.shape:
-        tangent = tensors.broadcast_to(tangent, list(output.shape))
-    held = tangent_of(output) if written else None
-    view = output._meta.view if written and output._meta is not None else None
-    if held is not None and held.shape == tangent.shape:
-        # The tangent that the user handed in follows the write, and so does that of a view's base,
-        # whose memory it shares.
-        tensors.copy_(held, tangent)
-    elif view is not None:
-        _write_through(output, view, tangent)
-    else:
-        set_tangent(output, tangent)
+        # A copy: several elements in one place of memory could not be written to.
+        tangent = tensors.clone(tensors.broadcast_to(tangent, list(output.shape)))
+    if not written:
+        set_tangent(output, level, tangent)
+        return
+    held = tangents_of(output).get(level)
+    view = view_of(output)
+    with StateGuard(end=TRANSFORM):  # tangents may be captured, and follow all the same
+        if held is not None and held.shape == tangent.shape:
+            # The tangent that the user handed in follows the write, and so does that of a view's
+            # base, whose memory it shares.
+            tensors.copy_(held, tangent)
+        elif view is not None:
+            _write_through(output, view, level, tangent)
+        else:
+            set_tangent(output, level, tangent)
 
 
-def _write_through(output: Tensor, view: View, tangent: Tensor) -> None:
+def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) -> None:
     """A write to a view changes that part of its base's tangent; the rest is as it was, or zero."""
     base = view.base
-    whole = tangent_of(base)
+    whole = tangents_of(base).get(level)
     if whole is None:
-        whole = _zeros(base)
-        set_tangent(base, whole)
+        whole = zeros_like(base)
+        set_tangent(base, level, whole)
     part = view.replay(tensors, whole)
     tensors.copy_(part, tangent)
-    set_tangent(output, part)
+    set_tangent(output, level, part)
+
+
+def remember_tangents(outputs: Any) -> None:
+    """Has a node that saves its own results keep their tangents, which they got after that."""
+    node = next((n for out in outputs if (n := _node_of(out)) is not None), None)
+    for name in () if node is None else node._saves_tensors:
+        value: Any = getattr(node, name, None)
+        if hasattr(value, "tangents") and value.number is not None:
+            keep_tangents(value, outputs[value.number])
+
+
+def _node_of(output: Any) -> Any:
+    """The node that has just been recorded for a result; of a written view, the write's own."""
+    if not isinstance(output, Tensor) or not output._flags & REQUIRES_GRAD:
+        return None
+    view = view_of(output)
+    edge = output._edge if view is None else view.base._edge
+    node = None if edge is None else edge[0]
+    return node.fn if isinstance(node, CopySlices) else node

@@ -28,12 +28,13 @@ from threading import Thread
 from typing import Any
 
 from pullback.autograd.accumulate import AccumulateGrad
-from pullback.autograd.forward_ad import is_level_active
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
+from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node
 from pullback.autograd.payload_nodes import any_marked
-from pullback.dispatch.modes import AutoGradMode, get_state, set_state
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.modes import TRANSFORM, AutoGradMode, StateGuard, get_state, set_state
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
@@ -72,7 +73,7 @@ class GraphTask:
 
     def __init__(self, *, create_graph: bool, retain_graph: bool):
         # Tangents travel with tensors only, so dual tensors need that road too.
-        self.xp: Namespace = tensors if create_graph or is_level_active() else arrays
+        self.xp: Namespace = tensors if create_graph or in_forward_mode() else arrays
         self.create_graph = create_graph
         self.retain_graph = retain_graph
         self.callbacks: list[Callable[[], Any]] = []
@@ -105,7 +106,9 @@ class GraphTask:
         return self.captured
 
     def _run(self, roots: list[tuple[Node, int, Tensor]]) -> None:
-        with AutoGradMode(self.create_graph):
+        keep = REQUIRES_GRAD if self.create_graph else 0
+        # What formulas make and write to is no business of the transforms around the pass.
+        with StateGuard(keep=keep, drop=REQUIRES_GRAD ^ keep, end=TRANSFORM):
             self._traverse(roots)
             for callback in self.callbacks:  # may grow while it runs
                 with AutoGradMode(False):
@@ -193,19 +196,19 @@ class GraphTask:
             [grad] if node._outputs == 1 else ([None] * node._outputs if grad is None else grad)
         )
         hooks = node._hooks
-        if hooks is not None or type(node) is AccumulateGrad:
+        if hooks is not None or isinstance(node, AccumulateGrad):
             grads = run_tensor_hooks(xp, node, grads)
         if node in self.captures:
             for number, place in self.captures[node]:
                 self.captured[place] = grads[number]
-            if type(node) is AccumulateGrad or not self._leads_on(node):
+            if not self._leads_on(node):
                 return ()
         if hooks is not None:
             grads = run_pre_hooks(xp, node, grads)
         results = node.backward(xp, *grads)
         if not self.retain_graph:
             node.release()
-        if hooks is not None or type(node) is AccumulateGrad:
+        if hooks is not None or isinstance(node, AccumulateGrad):
             results = run_post_hooks(xp, node, results, grads)
         return results
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
-from pullback.autograd.dual import end_level, set_tangent, tangent_of
+from pullback.autograd.dual import follow_base
+from pullback.autograd.level import ProcessLevel
 from pullback.autograd.namespaces import tensors
-from pullback.errors import AutogradError
+from pullback.autograd.tangents import below, set_tangent, tangent_at, tangents_of
+from pullback.dispatch.keys import DUAL
+from pullback.dispatch.modes import StateGuard
+from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
@@ -15,47 +21,43 @@ __all__ = [
     "dual_level",
     "enter_dual_level",
     "exit_dual_level",
-    "is_level_active",
     "make_dual",
     "unpack_dual",
 ]
 
-_active = False  # for the whole process, as in PyTorch
-
-
-def is_level_active() -> bool:
-    """Whether a dual level has been entered."""
-    return _active
+_current_level = -1  # for the whole process, as in PyTorch
+_level: ProcessLevel | None = None
 
 
 def enter_dual_level() -> int:
     """Begins a level, in which tensors may have tangents."""
-    global _active
-    if _active:
+    global _level, _current_level
+    if _level is not None:
         raise AutogradError(
             "Nested forward mode AD is not supported at the moment; use func.jvp, which nests"
         )
-    _active = True
+    _level = ProcessLevel()
+    _current_level = 0
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Ends the level; tangents are gone."""
-    global _active
-    if not _active or level not in (None, 0):
+    global _level, _current_level
+    if _level is None or level not in (None, 0):
         raise AutogradError(
             "Trying to exit a forward AD level that was not the last one that was entered"
         )
-    _active = False
-    end_level()
+    _level.end()
+    _level = None
+    _current_level = -1
 
 
 class dual_level:  # noqa: N801 - PyTorch's name
-    """A block in which tensors may have tangents."""
+    """A block, or a decorated function, in which tensors may have tangents."""
 
-    def __enter__(self) -> Self:
-        enter_dual_level()
-        return self
+    def __enter__(self) -> int:
+        return enter_dual_level()
 
     def __exit__(
         self,
@@ -64,6 +66,35 @@ class dual_level:  # noqa: N801 - PyTorch's name
         trace: TracebackType | None,
     ) -> None:
         exit_dual_level()
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, run in a level of its own at every call."""
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with dual_level():
+                return function(*args, **kwargs)
+
+        return run
+
+
+class _set_fwd_grad_enabled:  # noqa: N801 - PyTorch's name
+    """A block in which tangents do not propagate, or do so again."""
+
+    def __init__(self, mode: bool):
+        self._guard = StateGuard(keep=DUAL) if mode else StateGuard(drop=DUAL)
+
+    def __enter__(self) -> Self:
+        self._guard.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._guard.__exit__(kind, error, trace)
 
 
 class UnpackedDualTensor(NamedTuple):
@@ -82,27 +113,42 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     ...     unpack_dual(x * x).tangent.tolist()
     [2.0, 0.0]
     """
-    if not _active or level not in (None, 0):
+    if _level is None or level not in (None, 0):
         raise AutogradError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to "
             "enter_dual_level() first"
         )
     for name, part in (("primal", tensor), ("tangent", tangent)):
+        if not isinstance(part, Tensor):
+            raise AutogradTypeError(
+                f"make_dual: the {name} must be a tensor, not {type(part).__name__}"
+            )
         if part.dtype.kind not in "fc":
-            raise ValueError(f"make_dual: the {name} must be floating point, not {part.dtype}")
-        if tangent_of(part) is not None:
+            raise AutogradValueError(
+                f"make_dual: Expected {name} to be floating point or complex, but got: {part.dtype}"
+            )
+        if tangent_at(part, _level) is not None:
             raise AutogradError(f"make_dual: the {name} has a tangent at this level already")
     if tensor.shape != tangent.shape:
         raise AutogradError(
             f"make_dual: the tangent has shape {list(tangent.shape)}, but the primal has "
             f"{list(tensor.shape)}"
         )
-    dual = tensors.reshape(tensor, list(tensor.shape))
-    set_tangent(dual, tangent)
-    return dual  # type: ignore[no-any-return]
+    dual: Tensor = tensors.reshape(tensor, list(tensor.shape))
+    set_tangent(dual, _level, tangent)
+    return dual
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor; the tangent is None where it has none."""
-    tangent = tangent_of(tensor) if _active and level in (None, 0) else None
-    return UnpackedDualTensor(tensor, tangent)
+    if _level is None or level not in (None, 0):
+        return UnpackedDualTensor(tensor, None)
+    follow_base(tensor)
+    tangent = tangent_at(tensor, _level)
+    if tangent is None:
+        return UnpackedDualTensor(tensor, None)
+    primal = below(tensor, _level)
+    for at, part in tangents_of(tensor).items():
+        if at.serial > _level.serial:
+            set_tangent(primal, at, below(part, _level))
+    return UnpackedDualTensor(primal, tangent)

@@ -21,16 +21,17 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
-from pullback.autograd.function_forward import has_tangents, push_tangents, tangents_of
+from pullback.autograd.function_forward import given_tangents, push_tangents
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
 from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, version
 from pullback.autograd.saved_hooks import current_hooks, packed
+from pullback.autograd.tangents import below, keep_tangents, levels_of
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, StateGuard, get_state, is_grad_enabled
+from pullback.dispatch.modes import INFERENCE, TRANSFORM, StateGuard, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, DerivativeMissingError
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -117,6 +118,8 @@ class FunctionCtx(Node):
             node, number = edge_of(tensor)
             is_own = node is self
             value: Any = SavedOutput(tensor, number) if is_own else tensor
+            if is_own and tensor._flags & DUAL:
+                keep_tangents(value, tensor)
             if hooks is not None:
                 value = packed(tensor, hooks, value if is_own else None)
             kept.append((value, version(tensor)))
@@ -266,6 +269,12 @@ class Function(metaclass=_FunctionMeta):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Calls the function."""
         has_setup = cls.setup_context is not Function.setup_context
+        if not has_setup and get_state().modes & TRANSFORM:
+            raise AutogradError(
+                f"In order to use {cls.__name__} inside a transform of pullback.func, it must "
+                f"override the setup_context staticmethod: forward(*args) computes, and "
+                f"setup_context(ctx, inputs, output) saves"
+            )
         args, kwargs = _bound(cls.forward, args, kwargs, has_setup)
         ctx = cls._backward_cls(args)
         records = (
@@ -275,19 +284,20 @@ class Function(metaclass=_FunctionMeta):
             ctx._seq = next_sequence_number()
             if is_anomaly_enabled():
                 remember_call(ctx)
-        is_dual = has_tangents(args)
-        with GradSwitch(grad=False), StateGuard(drop=DUAL if is_dual else 0):
+        levels = levels_of(args)
+        with GradSwitch(grad=False), StateGuard(drop=DUAL if levels else 0):
             if has_setup:
                 output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, output)
             else:
                 output = cls.forward(ctx, *args, **kwargs)
         results = wrap_outputs(ctx, args, output, ctx._dirty, ctx._constant, records)
-        if is_dual:
-            given = tangents_of(args, ctx._materializes)
-            ctx._kept = tuple((t, 0 if t is None else version(t)) for t in ctx._for_forward)
+        for level in levels:
+            given = given_tangents(args, level, ctx._materializes)
+            kept = [None if t is None else below(t, level) for t in ctx._for_forward]
+            ctx._kept = tuple((t, 0 if t is None else version(t)) for t in kept)
             jvp = functools.partial(cls.jvp, ctx, *given)
-            push_tangents(jvp, args, given, results, ctx._dirty, ctx._constant)
+            push_tangents(jvp, level, args, given, results, ctx._dirty, ctx._constant)
             ctx._kept = ()
         if records:
             ctx._keep_saved()

@@ -5,41 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.dual import set_tangent, tangent_of
-from pullback.autograd.namespaces import tensors
+from pullback.autograd.level import Level
+from pullback.autograd.tangents import set_tangent, tangents_of, zeros_like
 from pullback.autograd.view import view_of
-from pullback.dispatch.keys import DUAL
 from pullback.errors import AutogradError
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["has_tangents", "push_tangents", "tangents_of"]
+__all__ = ["given_tangents", "push_tangents"]
 
 
-def has_tangents(args: tuple[Any, ...]) -> bool:
-    """Whether one of the arguments carries a tangent."""
-    return any(isinstance(a, Tensor) and a._flags & DUAL for a in args)
-
-
-def tangents_of(args: tuple[Any, ...], materializes: bool) -> list[Tensor | None]:
+def given_tangents(args: tuple[Any, ...], level: Level, materializes: bool) -> list[Tensor | None]:
     """The tangent of every argument; of tensors without one, zeros where these are wanted."""
     found: list[Tensor | None] = []
     for value in args:
-        tangent = tangent_of(value) if isinstance(value, Tensor) else None
+        tangent = tangents_of(value).get(level) if isinstance(value, Tensor) else None
         if tangent is None and materializes and isinstance(value, Tensor):
-            tangent = _zeros(value) if value.dtype.kind in "fc" else None
+            tangent = zeros_like(value) if value.dtype.kind in "fc" else None
         found.append(tangent)
     return found
 
 
 def push_tangents(
     jvp: Callable[[], Any],
+    level: Level,
     args: tuple[Any, ...],
     given: list[Tensor | None],
     results: Any,
     dirty: tuple[Any, ...],
     constant: tuple[Any, ...],
 ) -> None:
-    """Calls a jvp and gives what it returns to the results of the forward call."""
+    """Calls a jvp and gives what it returns to the results of the forward call, at a level."""
     outputs = results if isinstance(results, tuple) else (results,)
     returned = jvp()
     tangents = returned if isinstance(returned, tuple) else (returned,)
@@ -60,7 +55,7 @@ def push_tangents(
                     f"not differentiable; return None there"
                 )
             continue
-        tangent = _zeros(output) if tangent is None else _checked(tangent, output, place)
+        tangent = zeros_like(output) if tangent is None else _checked(tangent, output, place)
         if _has(dirty, output):
             held = next((t for a, t in zip(args, given, strict=True) if a is output), None)
             if held is not None and tangent is not held:
@@ -73,11 +68,7 @@ def push_tangents(
                 "forward is returning a view but the jvp is not: take the same view of the tangent "
                 "(an input that is returned as it is counts as a view)"
             )
-        set_tangent(output, tangent)
-
-
-def _zeros(tensor: Tensor) -> Tensor:
-    return tensors.zeros_like(tensor)  # type: ignore[no-any-return]
+        set_tangent(output, level, tangent)
 
 
 def _has(tensors: tuple[Any, ...], tensor: Tensor) -> bool:

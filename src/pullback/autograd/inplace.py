@@ -17,12 +17,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.autograd.level import check_capture
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.node import Edge, Node, next_sequence_number
 from pullback.autograd.view import Replay, edge_of, move_retained, requires_grad, view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, MUTATION, NormalModeGuard, get_state
+from pullback.dispatch.modes import INFERENCE, MUTATION, TRANSFORM, NormalModeGuard, get_state
 from pullback.errors import InferenceError, InplaceError
 from pullback.tensor.memory import (
     check_no_partial_overlap,
@@ -59,7 +60,9 @@ def check_inplace(tensor: Tensor, records: bool, *inputs: Tensor | None) -> None
         for other in inputs:
             if other is not None and other._counter is counter and other is not tensor:
                 check_no_partial_overlap(tensor._array, other._array)
-    if state.modes & MUTATION:
+    if state.modes & (MUTATION | TRANSFORM):
+        if state.modes & TRANSFORM:
+            check_capture(tensor)
         announce_write(tensor)
     if state.modes & INFERENCE or not state.keep & REQUIRES_GRAD:
         return

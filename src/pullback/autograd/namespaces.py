@@ -21,7 +21,7 @@ from pullback.autograd.saved import (
     load_output_tensor,
     load_tensor,
 )
-from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled
 from pullback.errors import AutogradError, InferenceError
 from pullback.tensor.memory import check_writable, empty_in_layout
 from pullback.tensor.meta import Meta
@@ -146,9 +146,14 @@ class _Arrays(Namespace):
 class _Tensors(Namespace):
     """Formulas on tensors: what they compute can be differentiated again."""
 
-    def accumulate(self, meta: Meta, leaf: Tensor, grad: Tensor) -> None:  # noqa: ARG002
+    def accumulate(self, meta: Meta, leaf: Tensor, grad: Tensor) -> None:
         """Adds to a leaf's gradient out of place: the old one may be part of a graph."""
         held = meta.grad
+        if not is_grad_enabled():  # it cannot be, and tangents end here
+            parts = (leaf, grad) if held is None else (leaf, grad, held)
+            if not any(isinstance(part._array, Payload) for part in parts):
+                arrays.accumulate(meta, leaf, grad._array)
+                return
         meta.grad = self.clone(grad) if held is None else self.add(held, grad)
 
     def expand(self, value: Tensor, shape: tuple[int, ...]) -> Tensor:

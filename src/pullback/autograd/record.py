@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.inplace import rebase_history, write
+from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node, get_counter, next_sequence_number
 from pullback.autograd.saved import version
+from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, make_view
-from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.tensor.payload import shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
 
@@ -66,7 +68,7 @@ def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...])
     _describe(node, results)
     made = []
     for number, result in enumerate(results):
-        tensor = wrap(result)
+        tensor = fresh(result)
         if differentiable[number] and result.dtype.kind in "fc":
             tensor._flags = _RECORDED_FLAGS
             tensor._edge = (node, number)
@@ -90,8 +92,10 @@ def save_list(node: Node, name: str, list_: list[Tensor | None]) -> None:
 def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
     """Keeps a copy of what a write is about to replace, with the history that it had."""
     copy = wrap(tensor._array.copy())
-    copy._flags = tensor._flags
+    copy._flags = tensor._flags & ~DUAL
     copy._edge = edge if edge[0] is not None else None
+    for level, tangent in tangents_of(tensor).items():
+        set_tangent(copy, level, tensors.clone(tangent))
     setattr(node, name, copy)
     setattr(node, name + "_v", version(copy))
 

@@ -22,7 +22,7 @@ from pullback.autograd.around import (
     view_around,
     write_around,
 )
-from pullback.autograd.dual import dual_kernel
+from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.view import requires_grad
 from pullback.dispatch import fallthrough_kernel
@@ -36,9 +36,9 @@ from pullback.dispatch.keys import (
     after_autograd,
     highest_key,
 )
-from pullback.dispatch.modes import INFERENCE, SAVED_HOOKS, get_state
+from pullback.dispatch.modes import INFERENCE, SAVED_HOOKS, TRANSFORM, get_state
 from pullback.dispatch.table import Kernel, OperatorEntry
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
 
 __all__ = ["Function", "register", "register_composite"]
 
@@ -116,8 +116,9 @@ def _linker(
             return dual(link(operator, flags & ~DUAL))  # type: ignore[no-any-return]
         below = operator.below(flags & after_autograd)
         if not flags & REQUIRES_GRAD:
-            return below  # type: ignore[no-any-return]
+            return _marking(below) if get_state().modes & TRANSFORM else below
         watched = bool(get_state().modes & SAVED_HOOKS) or is_anomaly_enabled()
+        below = getattr(below, "marks", below)
         if below is stock and not watched:
             return record
         below = below if below is stock else alone(below)
@@ -127,20 +128,32 @@ def _linker(
 
 
 def _cpu_linker(cpu: Function) -> Callable[[Any, int], Function]:
-    """Links the plain kernel; in inference mode, what it makes are inference tensors."""
-
-    def untracked(*args: Any, **kwargs: Any) -> Any:
-        results = cpu(*args, **kwargs)
-        if get_state().modes & INFERENCE:  # the link may be used by a redispatch elsewhere
-            for result in results if isinstance(results, tuple | list) else (results,):
-                if isinstance(result, Tensor) and not any(result is value for value in args):
-                    as_inference(result)
-        return results
+    """Links the plain kernel; in some modes, what it makes is marked as made there."""
+    marking = _marking(cpu)
 
     def link(operator: Any, flags: int) -> Function:  # noqa: ARG001 - any operator, any flags
-        return untracked if get_state().modes & INFERENCE else cpu
+        return marking if get_state().modes & (INFERENCE | TRANSFORM) else cpu
 
     return link
+
+
+def _marking(kernel: Function) -> Function:
+    """A kernel whose new tensors say in which mode or transform they were made."""
+    if hasattr(kernel, "marks"):
+        return kernel
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        results = kernel(*args, **kwargs)
+        modes = get_state().modes  # the link may be used by a redispatch elsewhere
+        if modes & (INFERENCE | TRANSFORM):
+            mark = as_inference if modes & INFERENCE else born_here
+            for result in results if isinstance(results, tuple | list) else (results,):
+                if isinstance(result, Tensor) and not any(result is value for value in args):
+                    mark(result)
+        return results
+
+    call.marks = kernel  # type: ignore[attr-defined]  # for those who link above it
+    return call
 
 
 def _refreshing(operator: Any) -> Function:
@@ -153,6 +166,7 @@ def _refreshing(operator: Any) -> Function:
             for tensor in value if isinstance(value, list) else (value,):
                 if isinstance(tensor, Tensor):
                     wanted = requires_grad(tensor)  # brings the view's edge up to date, too
+                    follow_base(tensor)
                     flags |= tensor._flags | (REQUIRES_GRAD if wanted else 0)
         flags &= ~PLAIN_VIEW
         kernel = entry.calls.get(get_state(), {}).get(flags) or entry.link_call(flags)

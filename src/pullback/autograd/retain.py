@@ -11,6 +11,7 @@ from typing import Any
 from weakref import ref
 
 from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.errors import AutogradError
 from pullback.tensor.meta import Meta
@@ -30,6 +31,7 @@ def retain_grad(tensor: Tensor) -> None:
     >>> y.grad.tolist()
     [4.0, 8.0]
     """
+    forbid_in_transform("retain_grad()", "register_hook() can hand out the gradient")
     if not requires_grad(tensor):
         raise AutogradError("can't retain_grad on a Tensor that has requires_grad=False")
     node, number = edge_of(tensor)

@@ -13,10 +13,10 @@ from weakref import ref
 
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.node import FREED, Node, freed_error
-from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, SavedVersionError
 from pullback.tensor.meta import Meta
-from pullback.tensor.tensor import Tensor, version_of, wrap
+from pullback.tensor.tensor import Tensor, meta_of, version_of, wrap
 
 __all__ = [
     "SavedOutput",
@@ -25,6 +25,7 @@ __all__ = [
     "load_output_tensor",
     "load_tensor",
     "output_edge",
+    "restore_tangents",
     "save_output",
     "version",
 ]
@@ -43,7 +44,7 @@ class SavedOutput:
     reference to the base's node of that write.
     """
 
-    __slots__ = ("array", "counter", "flags", "number", "slices", "version")
+    __slots__ = ("array", "counter", "flags", "number", "slices", "tangents", "version")
 
     def __init__(self, tensor: Tensor, number: int):
         self.array = tensor._array
@@ -52,6 +53,7 @@ class SavedOutput:
         self.flags = tensor._flags
         self.number = number
         self.slices = None if tensor._meta is None else _written_base(tensor._meta)
+        self.tangents: dict[Any, Tensor] | None = None
 
 
 def _written_base(meta: Meta) -> ref[Node] | None:
@@ -126,10 +128,18 @@ def load_output_tensor(node: Node, value: Any) -> Any:
         raise _version_error(node, value, value.version)
     tensor = wrap(value.array)
     tensor._counter = value.counter
-    tensor._flags = value.flags
+    tensor._flags = value.flags & ~DUAL
     if value.flags & REQUIRES_GRAD:
         tensor._edge = output_edge(node, value.number, value.slices)
+    restore_tangents(tensor, value.tangents)
     return tensor
+
+
+def restore_tangents(tensor: Tensor, tangents: dict[Any, Tensor] | None) -> None:
+    """Makes a loaded tensor dual, if what it was saved from was."""
+    if tangents:
+        meta_of(tensor).tangents = dict(tangents)
+        tensor._flags |= DUAL
 
 
 def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:

@@ -14,10 +14,17 @@ from typing import Any, Self
 from weakref import ref
 
 from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.node import Node
-from pullback.autograd.saved import SavedOutput, load_output_tensor, output_edge
+from pullback.autograd.saved import (
+    SavedOutput,
+    load_output_tensor,
+    output_edge,
+    restore_tangents,
+)
+from pullback.autograd.tangents import keep_tangents
 from pullback.autograd.view import edge_of
-from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import SAVED_HOOKS, AutoGradMode, StateGuard, get_state
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.tensor import Tensor, meta_of, version_of, wrap
@@ -43,13 +50,17 @@ _disabled: ContextVar[str | None] = ContextVar("pullback_saved_hooks_disabled", 
 class Packed:
     """A saved tensor that went through hooks."""
 
-    __slots__ = ("_edge", "_output", "_requires_grad", "_unpack", "_value")
+    __slots__ = ("_edge", "_output", "_requires_grad", "_unpack", "_value", "number", "tangents")
 
     def __init__(self, tensor: Tensor, hooks: Hooks, output: SavedOutput | None):
         pack, self._unpack = hooks
         self._requires_grad = bool(tensor._flags & REQUIRES_GRAD)
         # For the node's own output an edge would be a reference cycle.
         self._output = None if output is None else (output.number, output.slices)
+        self.number = None if output is None else output.number
+        self.tangents: dict[Any, Tensor] | None = None
+        if tensor._flags & DUAL:
+            keep_tangents(self, tensor)
         self._edge = edge_of(tensor) if self._requires_grad and output is None else None
         tracked = version_of(tensor)
         before = tracked[0]
@@ -78,6 +89,7 @@ class Packed:
                 meta_of(tensor).accumulator = ref(edge[0])  # it stays a leaf, with the leaf's node
             else:
                 tensor._edge = edge
+        restore_tangents(tensor, self.tangents)
         return tensor
 
 
@@ -141,6 +153,7 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
         message = _disabled.get()
         if message is not None:
             raise AutogradError(message)
+        forbid_in_transform("saved_tensors_hooks", "enter it outside of the transform")
         guard = StateGuard(begin=SAVED_HOOKS)
         self._entered.append((_active.get(), guard))
         _active.set((*_active.get(), (self.pack_hook, self.unpack_hook)))

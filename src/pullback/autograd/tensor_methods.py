@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.api import backward
 from pullback.autograd.hooks import RemovableHandle
+from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.node import Node
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.tensor_data import DATA_METHODS
@@ -64,6 +65,7 @@ def _change_requires_grad(self: Tensor, value: bool) -> None:
 
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     """Sets ``requires_grad`` and returns the tensor."""
+    forbid_in_transform("requires_grad_()", "set it outside, or use func.grad, vjp or jvp inside")
     if _is_leaf(self):
         _change_requires_grad(self, bool(requires_grad))
     elif not requires_grad:

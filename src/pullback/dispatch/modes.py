@@ -37,6 +37,7 @@ __all__ = [
     "INFERENCE",
     "MUTATION",
     "SAVED_HOOKS",
+    "TRANSFORM",
     "AutoDispatchBelowADInplaceOrView",
     "AutoDispatchBelowAutograd",
     "AutoGradMode",
@@ -59,6 +60,7 @@ __all__ = [
 INFERENCE = 1  # results are inference tensors
 SAVED_HOOKS = 2  # what nodes save goes through the hooks of saved_tensors_hooks
 MUTATION = 4  # writes are announced: allow_mutation_on_saved_tensors
+TRANSFORM = 8  # inside a function that pullback.func transforms
 
 
 class State:

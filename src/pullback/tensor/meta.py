@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any
-from weakref import ref
 
 if TYPE_CHECKING:
     from pullback.tensor.tensor import Tensor
@@ -30,7 +29,7 @@ class Meta:
         "grad_dtype",
         "hooks",
         "retains_grad",
-        "tangent",
+        "tangents",
         "view",
         "__weakref__",
     )
@@ -40,11 +39,12 @@ class Meta:
         self.grad_dtype: Any = OWN  # None: whatever arrives
         self.hooks: dict[int, Callable[..., Any]] | None = None  # a leaf's; others are on the node
         self.accumulator_hooks: dict[int, Callable[..., Any]] | None = None  # post-accumulate
-        self.accumulator: ref[Any] | None = None  # weak: the graph keeps its own nodes alive
+        # Mostly a weak reference: the graph keeps its own nodes alive.
+        self.accumulator: Callable[[], Any] | None = None
         self.retains_grad = False
         self.detached = False  # had a history, until detach_() took it
         self.view: View | None = None
-        self.tangent: Tensor | None = None
+        self.tangents: dict[Any, Tensor] | None = None  # by level; see autograd/tangents.py
 
 
 class Creation(Enum):

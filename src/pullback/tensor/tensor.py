@@ -12,12 +12,13 @@ Operators come as methods from ``pullback._generated.methods``, and what concern
 from __future__ import annotations
 
 import numbers
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
 from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
-from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state
 from pullback.errors import InferenceError
 from pullback.tensor.meta import Meta
 from pullback.tensor.methods import TensorMethods
@@ -31,6 +32,8 @@ __all__ = [
     "Tensor",
     "as_inference",
     "as_operand",
+    "birthplace",
+    "born_here",
     "fresh",
     "meta_of",
     "version_of",
@@ -46,9 +49,14 @@ _INFERENCE_FLAGS = ~(TRACKED | AUTOGRAD_BITS | NO_KEY_BITS)
 
 
 class _NoCounter(list[int]):
-    """In the place of an inference tensor's version: whoever reads it wants to save the tensor."""
+    """In the place of an inference tensor's version: whoever reads it wants to save the tensor.
+
+    In inference mode only a transform does that, and what it records ends before the mode does.
+    """
 
     def __getitem__(self, place: Any) -> Any:
+        if get_state().modes & (INFERENCE | TRANSFORM):
+            return 0
         raise InferenceError(
             "Inference tensors cannot be saved for backward. Save a clone() made outside of "
             "inference mode instead."
@@ -56,6 +64,9 @@ class _NoCounter(list[int]):
 
 
 NO_COUNTER: list[int] = _NoCounter()
+
+# The number of the innermost transform that this thread is in.
+birthplace: ContextVar[int] = ContextVar("pullback_birthplace", default=0)
 
 _new = object.__new__
 _ndarray = np.ndarray
@@ -185,7 +196,18 @@ def wrap(array: Any) -> Tensor:
 def fresh(array: Any) -> Tensor:
     """A new tensor as the thread's mode has it: in inference mode, an inference tensor."""
     tensor = wrap(array)
-    return as_inference(tensor) if get_state().modes & INFERENCE else tensor
+    modes = get_state().modes
+    if modes & INFERENCE:
+        return as_inference(tensor)
+    return born_here(tensor) if modes & TRANSFORM else tensor
+
+
+def born_here(tensor: Tensor) -> Tensor:
+    """Notes beside a new tensor's version in which transform it was made: there, and in the
+    transforms inside, it may be written to."""
+    if tensor._counter is None:
+        tensor._counter = [0, birthplace.get()]
+    return tensor
 
 
 def as_inference(tensor: Tensor) -> Tensor:

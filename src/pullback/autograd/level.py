@@ -1,0 +1,159 @@
+"""Levels: the transforms that a thread is inside of, innermost last.
+
+``func.grad`` of a function that calls ``func.jvp`` of another has two levels while the inner
+function runs. A level belongs to the context that entered it, so threads do not meet; only
+``forward_ad.dual_level`` is seen by the whole process, as in PyTorch. Levels are numbered in the
+order in which they begin, hence an inner one has a higher number than an outer one.
+
+A level knows what it needs to tell a tensor that was made inside from one that the function has
+captured: tensors without history carry the number of their level beside their version
+(``tensor.born_here``), and the node of a tensor with history has a sequence number. Writing to a
+captured tensor is refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Self
+
+from pullback.autograd.node import next_sequence_number
+from pullback.autograd.view import view_of
+from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, set_state, state_of
+from pullback.errors import AutogradError, InplaceError
+from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
+
+__all__ = [
+    "Level",
+    "ProcessLevel",
+    "TransformLevel",
+    "check_capture",
+    "forbid_in_transform",
+    "in_forward_mode",
+]
+
+_serials = itertools.count(1)
+_current: ContextVar[TransformLevel | None] = ContextVar("pullback_level", default=None)
+_of_process: list[Level] = []  # the level of forward_ad, if one is active
+
+
+class Level:
+    """What tangents belong to. They are gone when it is no longer alive."""
+
+    __slots__ = ("alive", "saved", "serial")
+
+    def __init__(self) -> None:
+        self.serial = next(_serials)
+        self.alive = True
+        self.saved: list[Any] = []  # saved values with tangents of this level
+
+    def end(self) -> None:
+        """Takes the tangents of saved values, which may lie on a cycle; others see for themselves
+        that the level is no longer alive."""
+        self.alive = False
+        for value in self.saved:
+            value.tangents = None
+        self.saved.clear()
+
+
+class ProcessLevel(Level):
+    """The level of ``forward_ad``."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        _of_process.append(self)
+
+    def end(self) -> None:
+        """Ends the level for the whole process."""
+        _of_process.remove(self)
+        super().end()
+
+
+class TransformLevel(Level):
+    """A transform of ``pullback.func`` while its function runs; entered once, with ``with``.
+
+    Args:
+        forward: whether tangents belong to this level; else it is one of reverse mode, and history
+            is recorded inside whatever the mode outside.
+    """
+
+    __slots__ = ("_before", "_birthplace", "_outer", "forward", "has_tangents", "inputs", "start")
+
+    def __init__(self, *, forward: bool):
+        super().__init__()
+        self.forward = forward
+
+    def __enter__(self) -> Self:
+        self._outer = outer = _current.get()
+        self.has_tangents: bool = self.forward or (outer is not None and outer.has_tangents)
+        self.inputs: list[list[int]] = []
+        self.start = next_sequence_number()
+        self._before = before = get_state()
+        self._birthplace = birthplace.get()
+        birthplace.set(self.serial)
+        _current.set(self)
+        keep = before.keep | AUTOGRAD_BITS
+        if not self.forward:
+            keep |= REQUIRES_GRAD
+        modes = before.modes & ~INFERENCE | TRANSFORM
+        set_state(state_of(before.include | TRACKED, keep, modes))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        set_state(self._before)
+        _current.set(self._outer)
+        birthplace.set(self._birthplace)
+        self.end()
+
+    def take_input(self, tensor: Tensor) -> list[int]:
+        """Notes the memory of an input, which must not be written to; its version counter."""
+        counter = version_of(tensor)
+        self.inputs.append(counter)
+        return counter
+
+
+def in_forward_mode() -> bool:
+    """Whether there may be tensors with tangents."""
+    level = _current.get()
+    return bool(_of_process) or (level is not None and level.has_tangents)
+
+
+def forbid_in_transform(what: str, advice: str) -> None:
+    """Refuses what would break a transform's promise to be a function of its arguments."""
+    if get_state().modes & TRANSFORM:
+        raise AutogradError(
+            f"{what} inside a function that is being transformed by pullback.func is not "
+            f"supported; {advice}"
+        )
+
+
+def check_capture(tensor: Tensor) -> None:
+    """Refuses a write, inside a transform, to memory that came from outside."""
+    level = _current.get()
+    if level is None or tensor.dtype.kind not in "fc":
+        return
+    counter = tensor._counter
+    if any(counter is taken for taken in level.inputs):
+        raise InplaceError(
+            "an input of a function that is being transformed by pullback.func, a leaf Variable "
+            "that requires grad, is being used in an in-place operation. Write to a copy (clone())."
+        )
+    if counter is not None and len(counter) == 2 and counter[1] >= level.serial:
+        return
+    view = view_of(tensor)
+    edge = tensor._edge if view is None else view.base._edge
+    if edge is None or edge[0]._seq < level.start:
+        raise InplaceError(
+            "During a grad (vjp, jvp, grad, etc) transform, an in-place operation would mutate a "
+            "captured Tensor, one that was made outside of the function. Make it an argument of "
+            "the function and write to a clone(), or make it inside."
+        )

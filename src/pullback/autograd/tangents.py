@@ -1,0 +1,121 @@
+"""Tangents: forward-mode derivatives that travel with the tensors.
+
+A tensor with the flag DUAL carries tangents, one for each level that it depends on. Levels nest
+like the dual numbers of dual numbers: with an inner level 2 in an outer level 1, a tensor is ::
+
+    x + x1·e1 + (x2 + x21·e1)·e2      tangents {1: x1, 2: x2}, and x2 has tangents {1: x21}
+
+so the tangent at a level is itself a tensor of the lower levels, and what an operator does at one
+level is an ordinary computation of the levels below it (``dual.py``). Perturbations of different
+levels cannot be confused, because each tangent stands under its own level.
+
+Nodes keep the tangents of what they save, and a backward pass in forward mode runs on tensors, so
+gradients have tangents: forward over reverse. Tangents live as long as their level: those of one
+that has ended are skipped, and dropped when they are met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.level import Level
+from pullback.autograd.namespaces import tensors
+from pullback.autograd.view import edge_of
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor, meta_of, wrap
+
+__all__ = [
+    "below",
+    "keep_tangents",
+    "levels_of",
+    "set_tangent",
+    "tangent_at",
+    "tangents_of",
+    "zeros_like",
+]
+
+
+def tangents_of(tensor: Tensor) -> dict[Level, Tensor]:
+    """The tensor's tangents by level, of levels that are alive."""
+    if not tensor._flags & DUAL:
+        return {}
+    meta = meta_of(tensor)
+    found = meta.tangents or {}
+    for level in found:
+        if not level.alive:
+            found = meta.tangents = {at: t for at, t in found.items() if at.alive}
+            break
+    if not found:
+        tensor._flags &= ~DUAL
+    return found
+
+
+def tangent_at(tensor: Tensor, level: Level) -> Tensor | None:
+    """The tensor's derivative at a level, as a number of all other levels."""
+    found = tangents_of(tensor)
+    tangent = found.get(level)
+    above = {
+        at: part
+        for at, t in found.items()
+        if at.serial > level.serial and (part := tangent_at(t, level)) is not None
+    }
+    if not above:
+        return tangent
+    tangent = zeros_like(tensor) if tangent is None else below(tangent, level)
+    for at, part in above.items():
+        set_tangent(tangent, at, part)
+    return tangent
+
+
+def set_tangent(tensor: Tensor, level: Level, tangent: Tensor) -> None:
+    """Makes a tensor dual."""
+    meta = meta_of(tensor)
+    if meta.tangents is None:
+        meta.tangents = {level: tangent}
+    else:
+        meta.tangents[level] = tangent
+    tensor._flags |= DUAL
+
+
+def below(tensor: Tensor, level: Level) -> Tensor:
+    """The same value in the same place of the graph, with the tangents of lower levels only."""
+    if not tensor._flags & DUAL:
+        return tensor
+    primal = wrap(tensor._array)
+    primal._flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
+    primal._counter = tensor._counter
+    if tensor._flags & REQUIRES_GRAD:
+        primal._edge = edge_of(tensor)
+    for at, tangent in tangents_of(tensor).items():
+        if at.serial < level.serial:
+            set_tangent(primal, at, tangent)
+    return primal
+
+
+def zeros_like(tensor: Tensor) -> Tensor:
+    """The tangent of something that does not depend on anything."""
+    if isinstance(tensor._array, Payload):
+        return tensors.zeros_like(tensor)  # type: ignore[no-any-return]
+    return wrap(np.zeros(tensor.shape, tensor.dtype))
+
+
+def levels_of(values: Iterable[Any]) -> list[Level]:
+    """The levels at which some of the values have tangents, lowest first."""
+    found: set[Level] = set()
+    for value in values:
+        if isinstance(value, list):
+            found.update(levels_of(value))
+        elif isinstance(value, Tensor) and value._flags & DUAL:
+            found.update(tangents_of(value))
+    return list(found) if len(found) < 2 else sorted(found, key=lambda level: level.serial)
+
+
+def keep_tangents(value: Any, tensor: Tensor) -> None:
+    """Lets a saved value keep the tangents of the tensor that it stands for."""
+    value.tangents = dict(tangents_of(tensor))
+    for level in value.tangents:
+        level.saved.append(value)
