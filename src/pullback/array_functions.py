@@ -10,15 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from pullback._generated import functions_creation as creation
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
+from pullback._generated import functions_sorting as sorting
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
 __all__ = [
+    "astype",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -32,6 +35,7 @@ __all__ = [
     "select",
     "transpose",
     "unstack",
+    "where",
 ]
 
 
@@ -43,6 +47,36 @@ def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Tensor:
     [0.0, 1.0, 1.0]
     """
     return shape.concatenate(arrays, axis)
+
+
+def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """The elements as another data type; with ``copy=False``, the tensor itself if it has it.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.5, 2.5])
+    >>> pb.astype(x, int).tolist(), pb.astype(x, float, copy=False) is x
+    ([1, 2], True)
+    """
+    if device not in (None, "cpu"):
+        raise ValueError(f"astype: device must be 'cpu' or None, not {device!r}")
+    tensor, wanted = as_operand(x), np.dtype(dtype)
+    return tensor if not copy and tensor.dtype == wanted else pointwise._astype(tensor, wanted)
+
+
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """Elements of `x` where the condition holds, of `y` elsewhere.
+
+    With the condition alone, the places where it holds, as ``nonzero`` gives them.
+
+    >>> import pullback as pb
+    >>> pb.where([True, False], 1.0, 2.0).tolist(), pb.where([False, True])[0].tolist()
+    ([1.0, 2.0], [1])
+    """
+    if x is None and y is None:
+        return sorting.nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("where: either both or neither of x and y should be given")
+    return pointwise._where(condition, x, y)
 
 
 def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
@@ -175,7 +209,7 @@ def insert(x: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     count = int(places.sum()) if places.dtype == bool else places.size
     lengths = list(tensor.shape)
     lengths[axis] = new.shape[axis] if count == 1 else count
-    new = pointwise.astype(shape.broadcast_to(new, lengths), tensor.dtype)
+    new = pointwise._astype(shape.broadcast_to(new, lengths), tensor.dtype)
     order = np.insert(np.arange(n), obj, n + np.arange(lengths[axis]))
     return indexing.take(shape.concatenate([tensor, new], axis), order, axis)
 
@@ -209,7 +243,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
         )
     result = as_operand(default)
     for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
-        result = pointwise.where(condition, choice, result)
+        result = pointwise._where(condition, choice, result)
     return result
 
 

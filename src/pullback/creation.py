@@ -113,7 +113,7 @@ def asarray(
     if dtype is not None and obj.dtype != dtype:
         if copy is False:
             raise ValueError(f"asarray: {obj.dtype} cannot become {np.dtype(dtype)} without a copy")
-        return pointwise.astype(obj, np.dtype(dtype))
+        return pointwise._astype(obj, np.dtype(dtype))
     return pointwise.clone(obj) if copy else obj
 
 

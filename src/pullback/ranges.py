@@ -41,7 +41,7 @@ def _fractions(num: int, endpoint: bool) -> NDArray[Any]:
 def _moved(made: Tensor, axis: int, dtype: DTypeLike | None) -> Tensor:
     """The points along another axis than the first, in another dtype."""
     made = made if axis == 0 else shape_functions.moveaxis(made, 0, axis)
-    return made if dtype is None else pointwise.astype(made, np.dtype(dtype))
+    return made if dtype is None else pointwise._astype(made, np.dtype(dtype))
 
 
 def linspace(
@@ -97,7 +97,7 @@ def logspace(
     """
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     made = pointwise.power(base, exponents)
-    return made if dtype is None else pointwise.astype(made, np.dtype(dtype))
+    return made if dtype is None else pointwise._astype(made, np.dtype(dtype))
 
 
 def geomspace(

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from pullback import array_functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as functions
 from pullback.tensor.tensor import Tensor, version_of, wrap
 
-__all__ = ["copy", "expand", "reshape", "transpose", "view"]
+__all__ = ["astype", "copy", "expand", "reshape", "transpose", "view"]
 
 
 def _unpacked(args: tuple[Any, ...]) -> Any:
@@ -60,6 +62,11 @@ def transpose(self: Tensor, *axes: Any) -> Tensor:
     return functions.permute_dims(self, _unpacked(axes) if axes else None)
 
 
+def astype(self: Tensor, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
+    """The elements as another data type; with ``copy=False``, the tensor itself if it has it."""
+    return array_functions.astype(self, dtype, copy=copy)
+
+
 def copy(self: Tensor) -> Tensor:
     """A copy that passes gradients on, as ``clone`` does."""
     return pointwise.clone(self)
@@ -80,6 +87,7 @@ for _name, _member in {
     "view": view,
     "expand": expand,
     "transpose": transpose,
+    "astype": astype,
     "copy": copy,
     "T": property(_transposed),
     "mT": property(_matrix_transposed),

@@ -187,3 +187,20 @@ def test_memory_can_be_handed_to_other_libraries_but_not_history():
     assert x.__dlpack_device__() == (1, 0)
     with pytest.raises(RuntimeError, match="requires grad"):
         np.from_dlpack(pb.tensor([1.0], requires_grad=True))
+
+
+def test_factories_can_be_called_as_operators():
+    assert pb.ops.pullback.zeros([2]).tolist() == [0.0, 0.0]
+    assert pb.ops.pullback.arange(3).tolist() == [0, 1, 2]
+    with pb.inference_mode():
+        assert pb.ops.pullback.ones([1]).is_inference()
+    assert not pb.ops.pullback.ones([1]).is_inference()
+
+
+@pytest.mark.filterwarnings("ignore:Overriding:UserWarning")
+def test_a_backend_of_ones_own_replaces_a_factory():
+    with pb.library.Library("pullback", "IMPL") as library:
+        library.impl("ones", lambda shape, dtype=None: pb.full(shape, 7.0, dtype), "CPU")
+        assert pb.ops.pullback.ones([1]).tolist() == [7.0]
+        assert pb.ones(1).tolist() == [7.0]
+    assert pb.ones(1).tolist() == [1.0]

@@ -231,3 +231,38 @@ def test_conj_of_a_real_tensor_is_a_copy():
     x = pb.tensor([1.0])
     pb.conj(x).add_(1)
     assert x.tolist() == [1]
+
+
+def test_astype_copies_unless_told_otherwise():
+    x = pb.tensor([1.5, 2.5], requires_grad=True)
+    assert x.astype(float) is not x
+    assert x.astype(float, copy=False) is x
+    assert pb.astype(x, "float64", copy=False) is x
+    single = pb.astype(x, np.float32, copy=False)
+    assert single.dtype == np.float32
+    single.sum().backward()
+    assert x.grad.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="device must be 'cpu'"):
+        pb.astype(x, float, device="gpu")
+
+
+def test_where_with_the_condition_alone_gives_places():
+    x = pb.tensor([[1.0, 0.0], [0.0, 2.0]])
+    rows, columns = pb.where(x > 0)
+    assert (rows.tolist(), columns.tolist()) == ([0, 1], [0, 1])
+    assert x[pb.where(x > 0)].tolist() == [1.0, 2.0]
+    with pytest.raises(ValueError, match="both or neither"):
+        pb.where(x > 0, x)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("maximum", [0.5, 0, 1]), ("minimum", [0.5, 1, 0])])
+def test_extremes_can_be_written_in_place(name, expected):
+    x = pb.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = x * 1
+    assert getattr(y, f"{name}_")(pb.tensor([1.0, 5.0, 0.0])) is y
+    other = getattr(np, name)(x.detach().numpy(), [1.0, 5.0, 0.0])
+    assert y.tolist() == other.tolist()
+    y.sum().backward()
+    assert x.grad.tolist() == expected
+    into = pb.zeros(3)
+    assert getattr(pb, name)(x, 2.0, out=into) is into

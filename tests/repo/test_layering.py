@@ -62,7 +62,8 @@ ONLY = {  # units that may use less than their level allows
     "codegen": {"schema", "errors"},
 }
 THIRD_PARTY = {"errors": set(), "config": set(), "schema": set(), "dispatch": set()}
-THIRD_PARTY |= {"codegen": {"yaml"}, "kernels": {"numpy", "scipy"}, "interop": {"numpy", "scipy"}}
+THIRD_PARTY |= {"codegen": {"numpy", "yaml"}}
+THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in ("kernels", "interop")}
 
 
 class Import(NamedTuple):

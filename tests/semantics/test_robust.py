@@ -127,3 +127,15 @@ def test_a_redispatching_kernel_meets_the_modes_of_its_thread():
     assert [t is x for t in packed] == [True, True]
     y.sum().backward()
     assert x.grad.tolist() == [2.0, 4.0]
+
+
+def test_backward_passes_are_silent_at_singular_points():
+    """PyTorch users expect inf and NaN, not warnings of NumPy; forward, NumPy users expect them."""
+    x = pb.tensor([0.0, 1.0], requires_grad=True)
+    pb.sqrt(x).sum().backward()
+    assert x.grad.tolist() == [np.inf, 0.5]
+    (first,) = pb.autograd.grad(pb.sqrt(x).sum(), x, create_graph=True)
+    (second,) = pb.autograd.grad(first.sum(), x)
+    assert second.tolist() == [-np.inf, -0.25]
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        pb.log(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 
 def view_function(lib):
@@ -217,3 +218,34 @@ def test_views_of_views_after_many_writes(lib):
     eps = 1e-6
     expected = [(f(x + eps * e) - f(x - eps * e)) / (2 * eps) for e in np.eye(4)]
     np.testing.assert_allclose(g.tolist(), expected, rtol=1e-4)
+
+
+def test_a_row_is_made_again_by_itself(pb):
+    """Else a write to each of n rows would make n rows each time."""
+    w = pb.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
+    base = w * 1
+    for number, row in enumerate(base):
+        row.mul_(number + 2.0)
+        if number:
+            assert row.grad_fn.name() == "GetitemBackward0"
+    parts = pb.split(base, 3)
+    base.mul_(1.0)
+    assert parts[2].grad_fn.name() == "GetitemBackward0"
+    base.sum().backward()
+    assert w.grad.tolist() == [[2.0, 2.0], [3.0, 3.0], [4.0, 4.0]]
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("cuts", [2, [1], [3, 1], [1, 9]])
+def test_a_part_is_made_again_at_its_own_place(pb, axis, cuts):
+    w = pb.tensor(np.arange(16.0).reshape(4, 4), requires_grad=True)
+    base = w * 1
+    parts = pb.split(base, cuts, axis)
+    base.mul_(2.0)
+    places = np.split(np.arange(16).reshape(4, 4), cuts, axis)
+    for part, place in zip(parts, places, strict=True):
+        assert part.tolist() == (2.0 * place).tolist()
+        (grad,) = pb.grad(part.sum(), w, retain_graph=True)
+        expected = np.zeros(16)
+        expected[place] = 2.0
+        assert grad.ravel().tolist() == expected.tolist()

@@ -11,6 +11,7 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
 from . import operators
 
 __all__ = [
+    "_astype",
     "_foreach_abs",
     "_foreach_add",
     "_foreach_cos",
@@ -27,6 +28,7 @@ __all__ = [
     "_foreach_sub",
     "_foreach_tanh",
     "_sgn",
+    "_where",
     "abs",
     "abs_",
     "acos",
@@ -40,7 +42,6 @@ __all__ = [
     "asin_",
     "asinh",
     "asinh_",
-    "astype",
     "atan",
     "atan2",
     "atan2_",
@@ -131,7 +132,9 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "maximum",
+    "maximum_",
     "minimum",
+    "minimum_",
     "modf",
     "mul_",
     "multiply",
@@ -180,7 +183,6 @@ __all__ = [
     "trunc_",
     "view_as_complex",
     "view_as_real",
-    "where",
 ]
 
 __foreach_abs_calls = operators._foreach_abs.calls
@@ -303,7 +305,9 @@ _logical_or_calls = operators.logical_or.calls
 _logical_xor_calls = operators.logical_xor.calls
 _lt_calls = operators.lt.calls
 _maximum_calls = operators.maximum.calls
+_maximum__calls = operators.maximum_.calls
 _minimum_calls = operators.minimum.calls
+_minimum__calls = operators.minimum_.calls
 _modf_calls = operators.modf.calls
 _mul_calls = operators.mul.calls
 _mul__calls = operators.mul_.calls
@@ -746,7 +750,7 @@ def asinh_(self, /):
     return kernel(self)
 
 
-def astype(self, /, dtype):
+def _astype(self, /, dtype):
     """A copy with another data type."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -2006,12 +2010,14 @@ def less(self, other, /):
     return kernel(self, other)
 
 
-def maximum(self, other, /):
+def maximum(self, other, /, *, out=None):
     """The larger of two elements; NaN if one is NaN. Equal elements share the gradient."""
     if type(self) is not Tensor:
         self = as_operand(self)
     if type(other) is not Tensor:
         other = as_operand(other)
+    if out is not None:
+        return operators.maximum_out.operator(self, other, out=out)
     flags = self._flags | other._flags
     try:
         kernel = _maximum_calls[get_state()][flags]
@@ -2020,7 +2026,37 @@ def maximum(self, other, /):
     return kernel(self, other)
 
 
-def minimum(self, other, /):
+def maximum_(self, other, /):
+    """The larger of two elements; NaN if one is NaN. Equal elements share the gradient."""
+    if type(self) is not Tensor:
+        self = as_operand(self)
+    if type(other) is not Tensor:
+        other = as_operand(other)
+    flags = self._flags | other._flags
+    try:
+        kernel = _maximum__calls[get_state()][flags]
+    except KeyError:
+        kernel = operators.maximum_.link_call(flags)
+    return kernel(self, other)
+
+
+def minimum(self, other, /, *, out=None):
+    """The smaller of two elements; NaN if one is NaN. Equal elements share the gradient."""
+    if type(self) is not Tensor:
+        self = as_operand(self)
+    if type(other) is not Tensor:
+        other = as_operand(other)
+    if out is not None:
+        return operators.minimum_out.operator(self, other, out=out)
+    flags = self._flags | other._flags
+    try:
+        kernel = _minimum_calls[get_state()][flags]
+    except KeyError:
+        kernel = operators.minimum.link_call(flags)
+    return kernel(self, other)
+
+
+def minimum_(self, other, /):
     """The smaller of two elements; NaN if one is NaN. Equal elements share the gradient."""
     if type(self) is not Tensor:
         self = as_operand(self)
@@ -2028,9 +2064,9 @@ def minimum(self, other, /):
         other = as_operand(other)
     flags = self._flags | other._flags
     try:
-        kernel = _minimum_calls[get_state()][flags]
+        kernel = _minimum__calls[get_state()][flags]
     except KeyError:
-        kernel = operators.minimum.link_call(flags)
+        kernel = operators.minimum_.link_call(flags)
     return kernel(self, other)
 
 
@@ -2676,7 +2712,7 @@ def view_as_real(self, /):
     return kernel(self)
 
 
-def where(condition, self, other, /):
+def _where(condition, self, other, /):
     """Elements of the first where the condition holds, of the second elsewhere."""
     if type(condition) is not Tensor:
         condition = as_operand(condition)

@@ -3970,6 +3970,29 @@ def maximum_jvp(xp, self, other, self_t, other_t, result):
     )
 
 
+def maximum__cpu(self, other):
+    write(self, kernels.pointwise.maximum(self._array, other._array), "maximum_")
+    return self
+
+
+def maximum__inplace(self, other):
+    check_inplace(self, False, other)
+    return record_inplace(
+        None, self, kernels.pointwise.maximum(self._array, other._array), "maximum_"
+    )
+
+
+def maximum__record(self, other):
+    check_inplace(self, True, other)
+    node = new(MaximumBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.other, node.other_v = other, version(other)
+    record_inplace(node, self, kernels.pointwise.maximum(self._array, other._array), "maximum_")
+    return self
+
+
 def minimum_cpu(self, other):
     return wrap(kernels.pointwise.minimum(self._array, other._array))
 
@@ -4000,6 +4023,29 @@ def minimum_jvp(xp, self, other, self_t, other_t, result):
     return xp.share(self_t, self, other, self < other) + xp.share(
         other_t, other, self, other < self
     )
+
+
+def minimum__cpu(self, other):
+    write(self, kernels.pointwise.minimum(self._array, other._array), "minimum_")
+    return self
+
+
+def minimum__inplace(self, other):
+    check_inplace(self, False, other)
+    return record_inplace(
+        None, self, kernels.pointwise.minimum(self._array, other._array), "minimum_"
+    )
+
+
+def minimum__record(self, other):
+    check_inplace(self, True, other)
+    node = new(MinimumBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.other, node.other_v = other, version(other)
+    record_inplace(node, self, kernels.pointwise.minimum(self._array, other._array), "minimum_")
+    return self
 
 
 def modf_cpu(self):
@@ -5626,6 +5672,14 @@ def log2_out_composite(self, *, out):
 
 def log_out_composite(self, *, out):
     return write_out(functions_pointwise.log(self), out, "log_out")
+
+
+def maximum_out_composite(self, other, *, out):
+    return write_out(functions_pointwise.maximum(self, other), out, "maximum_out")
+
+
+def minimum_out_composite(self, other, *, out):
+    return write_out(functions_pointwise.minimum(self, other), out, "minimum_out")
 
 
 def mul_out_composite(self, other, *, out):

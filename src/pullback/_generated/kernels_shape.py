@@ -1021,7 +1021,7 @@ def split_view(self, indices_or_sections, axis=0):
         None,
         self,
         kernels.shape.split(self._array, indices_or_sections, axis),
-        lambda xp, base: xp.split(base, indices_or_sections, axis),
+        lambda xp, base, number: xp.split_part(base, indices_or_sections, axis, number),
     )
 
 
@@ -1046,7 +1046,7 @@ def split_record(self, indices_or_sections, axis=0):
         node,
         self,
         kernels.shape.split(self._array, indices_or_sections, axis),
-        lambda xp, base: xp.split(base, indices_or_sections, axis),
+        lambda xp, base, number: xp.split_part(base, indices_or_sections, axis, number),
     )
 
 
@@ -1268,7 +1268,10 @@ def unbind_cpu(self, axis=0):
 
 def unbind_view(self, axis=0):
     return record_views(
-        None, self, kernels.shape.unbind(self._array, axis), lambda xp, base: xp.unbind(base, axis)
+        None,
+        self,
+        kernels.shape.unbind(self._array, axis),
+        lambda xp, base, number: xp.unbind_part(base, axis, number),
     )
 
 
@@ -1286,7 +1289,10 @@ def unbind_record(self, axis=0):
     node._hooks = node._metadata = None
     node.axis = axis
     return record_views(
-        node, self, kernels.shape.unbind(self._array, axis), lambda xp, base: xp.unbind(base, axis)
+        node,
+        self,
+        kernels.shape.unbind(self._array, axis),
+        lambda xp, base, number: xp.unbind_part(base, axis, number),
     )
 
 

@@ -774,6 +774,10 @@ max_pool2d_with_indices = stock_operator(
     "pullback::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor values, Tensor indices)"
 )
 maximum = stock_operator("pullback::maximum(Tensor self, Tensor other) -> Tensor")
+maximum_ = stock_operator("pullback::maximum_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+maximum_out = stock_operator(
+    "pullback::maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+)
 mean = stock_operator(
     "pullback::mean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
 )
@@ -782,6 +786,10 @@ median = stock_operator(
 )
 min = stock_operator("pullback::min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor")
 minimum = stock_operator("pullback::minimum(Tensor self, Tensor other) -> Tensor")
+minimum_ = stock_operator("pullback::minimum_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+minimum_out = stock_operator(
+    "pullback::minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+)
 mish = stock_operator("pullback::mish(Tensor self) -> Tensor")
 mode = stock_operator(
     "pullback::mode(Tensor self, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)"

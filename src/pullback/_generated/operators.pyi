@@ -409,10 +409,14 @@ max_pool1d_with_indices: OperatorEntry
 max_pool2d: OperatorEntry
 max_pool2d_with_indices: OperatorEntry
 maximum: OperatorEntry
+maximum_: OperatorEntry
+maximum_out: OperatorEntry
 mean: OperatorEntry
 median: OperatorEntry
 min: OperatorEntry
 minimum: OperatorEntry
+minimum_: OperatorEntry
+minimum_out: OperatorEntry
 mish: OperatorEntry
 mode: OperatorEntry
 modf: OperatorEntry

@@ -27,7 +27,6 @@ from .functions_pointwise import (
     angle,
     asin,
     asinh,
-    astype,
     atan,
     atan2,
     atanh,
@@ -114,7 +113,6 @@ from .functions_pointwise import (
     trunc,
     view_as_complex,
     view_as_real,
-    where,
 )
 from .functions_products import (
     convolve,
@@ -275,7 +273,6 @@ __all__ = [
     "ascontiguousarray",
     "asin",
     "asinh",
-    "astype",
     "atan",
     "atan2",
     "atanh",
@@ -490,7 +487,6 @@ __all__ = [
     "view_as_real",
     "vsplit",
     "vstack",
-    "where",
     "xlog1py",
     "xlogy",
 ]

@@ -49,30 +49,35 @@ from . import operators
 register(
     operators.arange,
     cpu=kernels_creation.arange_cpu,
+    factory=True,
     array_function=kernels.creation.arange,
     function=functions_creation._arange,
 )
 register(
     operators.empty,
     cpu=kernels_creation.empty_cpu,
+    factory=True,
     array_function=kernels.creation.empty,
     function=functions_creation._empty,
 )
 register(
     operators.eye,
     cpu=kernels_creation.eye_cpu,
+    factory=True,
     array_function=kernels.creation.eye,
     function=functions_creation._eye,
 )
 register(
     operators.full,
     cpu=kernels_creation.full_cpu,
+    factory=True,
     array_function=kernels.creation.full,
     function=functions_creation._full,
 )
 register(
     operators.ones,
     cpu=kernels_creation.ones_cpu,
+    factory=True,
     array_function=kernels.creation.ones,
     function=functions_creation._ones,
 )
@@ -85,12 +90,14 @@ register(
 register(
     operators.tri,
     cpu=kernels_creation.tri_cpu,
+    factory=True,
     array_function=kernels.creation.tri,
     function=functions_creation._tri,
 )
 register(
     operators.zeros,
     cpu=kernels_creation.zeros_cpu,
+    factory=True,
     array_function=kernels.creation.zeros,
     function=functions_creation._zeros,
 )
@@ -1665,7 +1672,7 @@ register(
     jvp=kernels_pointwise.astype_jvp,
     tangents=(0,),
     array_function=kernels.pointwise.astype,
-    function=functions_pointwise.astype,
+    function=functions_pointwise._astype,
 )
 register(
     operators.atan,
@@ -2430,6 +2437,15 @@ register(
     function=functions_pointwise.maximum,
 )
 register(
+    operators.maximum_,
+    cpu=kernels_pointwise.maximum__cpu,
+    inplace=kernels_pointwise.maximum__inplace,
+    record=kernels_pointwise.maximum__record,
+    jvp=kernels_pointwise.maximum_jvp,
+    tangents=(0, 1),
+    function=functions_pointwise.maximum_,
+)
+register(
     operators.minimum,
     cpu=kernels_pointwise.minimum_cpu,
     record=kernels_pointwise.minimum_record,
@@ -2438,6 +2454,15 @@ register(
     tangents=(0, 1),
     array_function=kernels.pointwise.minimum,
     function=functions_pointwise.minimum,
+)
+register(
+    operators.minimum_,
+    cpu=kernels_pointwise.minimum__cpu,
+    inplace=kernels_pointwise.minimum__inplace,
+    record=kernels_pointwise.minimum__record,
+    jvp=kernels_pointwise.minimum_jvp,
+    tangents=(0, 1),
+    function=functions_pointwise.minimum_,
 )
 register(
     operators.modf,
@@ -2919,7 +2944,7 @@ register(
     jvp=kernels_pointwise.where_jvp,
     tangents=(1, 2),
     array_function=np.where,
-    function=functions_pointwise.where,
+    function=functions_pointwise._where,
 )
 register_composite(operators.divmod, functions_pointwise.divmod, composites.pointwise.divmod)
 register_composite(
@@ -3119,6 +3144,12 @@ register_composite(
     operators.log2_out, functions_pointwise.log2, kernels_pointwise.log2_out_composite
 )
 register_composite(operators.log_out, functions_pointwise.log, kernels_pointwise.log_out_composite)
+register_composite(
+    operators.maximum_out, functions_pointwise.maximum, kernels_pointwise.maximum_out_composite
+)
+register_composite(
+    operators.minimum_out, functions_pointwise.minimum, kernels_pointwise.minimum_out_composite
+)
 register_composite(
     operators.mul_out, functions_pointwise.multiply, kernels_pointwise.mul_out_composite
 )

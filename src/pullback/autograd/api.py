@@ -90,7 +90,8 @@ def backward(
                 task.accumulate.add(node)
             else:
                 task.captures.setdefault(node, []).append((number, -1))
-    task.run(_seeds(roots, grad_tensors))
+    with np.errstate(all="ignore"):  # at singular points; anomaly mode finds what is not finite
+        task.run(_seeds(roots, grad_tensors))
 
 
 def grad(
@@ -192,7 +193,8 @@ def _gradients(
     """One pass: the gradient that arrives at each edge, None where none does."""
     task = _task(create_graph, retain_graph)
     task.capture(edges)
-    captured = task.run(_seeds(roots, grad_outputs))
+    with np.errstate(all="ignore"):
+        captured = task.run(_seeds(roots, grad_outputs))
     if grad_outputs is None and len(edges) == 1:
         return [task.xp.to_tensor(captured.get(0))]
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.

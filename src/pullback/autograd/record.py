@@ -135,9 +135,9 @@ def recorded_list(node: Any, results: Any) -> list[Tensor]:
 
 
 def record_views(
-    node: Any, parent: Tensor, results: Any, step: Callable[[Any, Any], Any]
+    node: Any, parent: Tensor, results: Any, step: Callable[[Any, Any, int], Any]
 ) -> list[Tensor]:
-    """The tensors of several views of one parent; each can be made again by itself."""
+    """The tensors of several views of one parent; `step` makes each again by its number."""
     results = list(results)
     if node is not None:
         node._outputs = len(results)
@@ -149,8 +149,8 @@ def record_views(
     ]
 
 
-def _picking(step: Callable[[Any, Any], Any], number: int) -> Callable[[Any, Any], Any]:
-    return lambda xp, base: step(xp, base)[number]
+def _picking(step: Callable[[Any, Any, int], Any], number: int) -> Callable[[Any, Any], Any]:
+    return lambda xp, base: step(xp, base, number)
 
 
 def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:

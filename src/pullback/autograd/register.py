@@ -28,6 +28,7 @@ from pullback.autograd.view import requires_grad
 from pullback.dispatch import fallthrough_kernel
 from pullback.dispatch.keys import (
     DUAL,
+    KEY_BITS,
     KEY_MASK,
     PLAIN_VIEW,
     REQUIRES_GRAD,
@@ -56,14 +57,18 @@ def register(
     jvp: Function | None = None,
     tangents: tuple[int, ...] = (),
     differentiable: tuple[bool, ...] = (True,),
+    factory: bool = False,
 ) -> None:
-    """Registers what the generator made for one operator."""
+    """Registers what the generator made for one operator; a factory takes no tensors."""
     name = entry.name.removeprefix("pullback::").replace(".", "_")
     setattr(tensors, name, function)
     if array_function is not None:
         setattr(arrays, name, array_function)
     plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu))
     entry.kernels[DispatchKey.CPU] = [plain]
+    if factory:
+        select = DispatchKey.BackendSelect
+        entry.kernels[select] = [Kernel(cpu, select, linker=_select_backend)]
     stock = cpu
     around: Function = partial(record_around, differentiable=differentiable)
     if view is not None:
@@ -154,6 +159,18 @@ def _marking(kernel: Function) -> Function:
 
     call.marks = kernel  # type: ignore[attr-defined]  # for those who link above it
     return call
+
+
+def _select_backend(operator: Any, flags: int) -> Function:
+    """Links a call without tensors, whose flags name no backend, to the kernel for CPU."""
+    own = flags & ~KEY_BITS[DispatchKey.BackendSelect]
+    key = highest_key(own)
+    if key is DispatchKey.Undefined:
+        key, own = DispatchKey.CPU, KEY_BITS[DispatchKey.CPU]
+    kernel = operator.entry.entry(key).kernel
+    if kernel is None:
+        return operator.below(own)  # type: ignore[no-any-return]  # raises, and says why
+    return kernel.link(operator, own)  # type: ignore[no-any-return]
 
 
 def _refreshing(operator: Any) -> Function:

@@ -17,6 +17,7 @@ from pullback.codegen.emit.files import (
 from pullback.codegen.emit.format import can_format, format_files
 from pullback.codegen.load_derivatives import load_tables
 from pullback.codegen.load_ops import load_ops
+from pullback.codegen.names import kernel_names
 from pullback.codegen.report import make_report
 from pullback.codegen.tables import Tables
 from pullback.errors import CodegenError
@@ -53,12 +54,13 @@ def _generate(options: argparse.Namespace) -> int:
         if not options.output:
             raise CodegenError("name the folder for tables of your own: -o my_package/_ops")
         functions |= operator_functions(_PACKAGE / "_generated" / "catalogue.json")
-        files = generate(
-            tables, functions=functions, namespace=options.namespace or output.parent.name
-        )
+        namespace = options.namespace or output.parent.name
     else:
         tables = sorted((_PACKAGE / "ops").glob("*.yaml"))
-        files = generate(tables, functions=functions)
+        namespace = "pullback"
+    files = generate(
+        tables, functions=functions, kernels=kernel_names(_PACKAGE), namespace=namespace
+    )
     if options.check and not can_format():
         raise CodegenError("the check needs ruff, which formats the source: pip install ruff")
     files = format_files(files)

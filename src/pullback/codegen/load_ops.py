@@ -29,11 +29,12 @@ from pullback.codegen.load_derivatives import formula_sections
 from pullback.codegen.load_native import parse_func
 from pullback.codegen.load_yaml import Item, load_yaml, nearest
 from pullback.codegen.model import DifferentiabilityInfo, Infos
+from pullback.codegen.names import check_arguments
 from pullback.codegen.native import NativeFunction, is_abstract, is_foreach_func
 from pullback.codegen.python_dialect import Arity, PythonDialect
 from pullback.codegen.tables import Tables, view_copy_infos
 from pullback.codegen.variants import VARIANTS, with_variants
-from pullback.schema import FunctionSchema
+from pullback.schema import FunctionSchema, ListType
 
 __all__ = ["load_ops", "read_ops"]
 
@@ -44,6 +45,7 @@ _FIELDS = (
     "tags",
     "variants",
     "dispatch",
+    "part",
     "derivatives",
     "output_differentiability",
 )
@@ -55,6 +57,7 @@ class _Op:
 
     entry: Entry
     functions: tuple[NativeFunction, ...]
+    part: Item | None
 
 
 def load_ops(
@@ -93,6 +96,7 @@ def read_ops(tables: Iterable[Item], functions: Mapping[str, Arity | None] | Non
             infos = derive(op.entry, own, dialect, counter)
             entries[own.func] = infos
         _check_stated(op, entries.get(own.func, {}))
+        _check_part(op, dialect)
     made = tuple(function for op in ops for function in op.functions)
     return Tables(made, entries, view_copy_infos(entries, made))
 
@@ -113,15 +117,18 @@ def _op(item: Item) -> _Op:
         tags=_words(fields.get("tags"), "tags", None),
         doc=_doc(fields["doc"]),
         python=fields["python"].text("'python'") if "python" in fields else None,
+        part=fields["part"].text("'part'") if "part" in fields else None,
         place=item.place(),
     )
+    with fields["func"].locating():
+        check_arguments(function)
     with fields.get("variants", fields["func"]).locating():
         functions = with_variants(function, variants)
     flags = fields.get("output_differentiability")
     sections = formula_sections(fields["derivatives"]) if "derivatives" in fields else {}
     if flags is not None and not sections:
         sections = {"Default": {}}
-    return _Op(Entry(fields["func"], sections, flags), tuple(functions))
+    return _Op(Entry(fields["func"], sections, flags), tuple(functions), fields.get("part"))
 
 
 def _doc(item: Item) -> str:
@@ -201,6 +208,19 @@ def _check_stated(op: _Op, infos: Mapping[str, DifferentiabilityInfo]) -> None:
                     f"the argument {name!r} of {function.func.name} has no derivative under key "
                     f"{key!r}; give a formula, 'non_differentiable' or not_implemented('...')"
                 )
+
+
+def _check_part(op: _Op, dialect: PythonDialect) -> None:
+    """Refuse an expression for one view where there are not several, or that cannot be read."""
+    if op.part is None:
+        return
+    function = op.functions[0]
+    returns = function.func.returns
+    if not function.is_view_op or not isinstance(returns[0].type, ListType):
+        raise op.part.error(f"'part' is for lists of views, and {function.func.name} makes none")
+    assert function.part is not None
+    with op.part.locating():
+        dialect.check(function.part, {"number", *(v.name for v in dialect.values(function.func))})
 
 
 def _check_needs_none(schema: Item, func: FunctionSchema) -> None:

@@ -56,6 +56,7 @@ class NativeFunction:
     manual_cpp_binding: bool = False
     doc: str = ""
     python: str | None = None  # the public function's name, where it is not the operator's
+    part: str | None = None  # one of several views: an expression in the arguments and `number`
     place: Place | None = field(default=None, compare=False)
 
     @property

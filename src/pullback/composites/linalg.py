@@ -149,7 +149,7 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
     undefined = np.isnan(ratio._array) & ~np.isnan(array).any(axis=(-2, -1))
     if not undefined.any():
         return ratio
-    return pointwise.where(wrap(undefined), wrap(np.asarray(inf, ratio.dtype)), ratio)
+    return pointwise._where(wrap(undefined), wrap(np.asarray(inf, ratio.dtype)), ratio)
 
 
 def matrix_power(x: Tensor, n: int) -> Tensor:

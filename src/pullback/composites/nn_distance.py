@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback._generated import functions_nn_distance as private
-from pullback._generated.functions_pointwise import where
+from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import broadcast_to, expand_dims, squeeze
 

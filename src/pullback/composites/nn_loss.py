@@ -9,7 +9,9 @@ from typing import Any
 from pullback._generated import functions_nn_loss as private
 from pullback._generated.functions_nn_activation import log_softmax, logsigmoid
 from pullback._generated.functions_nn_distance import pairwise_distance
-from pullback._generated.functions_pointwise import astype, exp, log, minimum, negative, sqrt, where
+from pullback._generated.functions_pointwise import _astype as astype
+from pullback._generated.functions_pointwise import _where as where
+from pullback._generated.functions_pointwise import exp, log, minimum, negative, sqrt
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import broadcast_to, reshape
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from pullback._generated.functions_pointwise import _astype as astype
 from pullback._generated.functions_pointwise import (
-    astype,
     floor_divide,
     power,
     remainder,

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from pullback._generated.functions_pointwise import _astype as astype
+from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_pointwise import (
-    astype,
     conj,
     isnan,
     logical_not,
@@ -19,7 +20,6 @@ from pullback._generated.functions_pointwise import (
     not_equal,
     real,
     sqrt,
-    where,
 )
 from pullback._generated.functions_reduction import cumprod, cumsum, max, mean, min, prod, sum
 from pullback._generated.functions_shape import (

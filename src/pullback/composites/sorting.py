@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from pullback._generated.functions_indexing import take_along_axis
-from pullback._generated.functions_pointwise import astype, isnan, logical_not, remainder, where
+from pullback._generated.functions_pointwise import _astype as astype
+from pullback._generated.functions_pointwise import _where as where
+from pullback._generated.functions_pointwise import isnan, logical_not, remainder
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import concatenate, moveaxis, reshape
 from pullback._generated.functions_sorting import (

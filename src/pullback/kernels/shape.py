@@ -30,6 +30,7 @@ __all__ = [
     "roll",
     "sliding_window_view",
     "split",
+    "split_bound",
     "split_bounds",
     "squeeze",
     "stack",
@@ -209,12 +210,21 @@ def split_bounds(n: int, indices_or_sections: Any) -> list[tuple[int, int]]:
         count = int(indices_or_sections)
         if count <= 0 or n % count:
             raise ValueError(f"split: an axis of length {n} has no {count} equal parts")
-        cuts = [n // count * i for i in range(1, count)]
     else:
-        cuts = [int(i) for i in indices_or_sections]
-    spans = zip([0, *cuts], [*cuts, n], strict=True)
-    found = [slice(start, stop).indices(n)[:2] for start, stop in spans]
-    return [(start, max(start, stop)) for start, stop in found]
+        count = len(indices_or_sections) + 1
+    return [split_bound(n, indices_or_sections, number) for number in range(count)]
+
+
+def split_bound(n: int, indices_or_sections: Any, number: int) -> tuple[int, int]:
+    """Where one of these parts begins and ends."""
+    cuts = indices_or_sections
+    if isinstance(cuts, int | np.integer):
+        length = n // int(cuts)
+        return length * number, length * (number + 1)
+    first = int(cuts[number - 1]) if number else 0
+    last = int(cuts[number]) if number < len(cuts) else n
+    start, stop, _ = slice(first, last).indices(n)
+    return start, max(start, stop)
 
 
 def split(x: Array, indices_or_sections: Any, axis: int = 0) -> list[Array]:

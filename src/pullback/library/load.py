@@ -16,6 +16,7 @@ from typing import Any
 
 from pullback.codegen.emit.catalogue import operator_functions
 from pullback.codegen.emit.files import formula_functions, generate
+from pullback.codegen.names import kernel_names
 from pullback.dispatch.stock import forget_operators
 from pullback.errors import CodegenError
 
@@ -46,7 +47,9 @@ def load_ops(
         raise CodegenError(f"load_ops: {namespace!r} is no identifier; say namespace='my_ops'")
     functions = formula_functions(_PACKAGE / "autograd" / "formulas")
     functions |= operator_functions(_PACKAGE / "_generated" / "catalogue.json")
-    files = generate([table], functions=functions, namespace=namespace)
+    files = generate(
+        [table], functions=functions, kernels=kernel_names(_PACKAGE), namespace=namespace
+    )
     sources = {name[:-3]: text for name, text in files.items() if name.endswith(".py")}
     forget_operators(namespace)
     package = ModuleType(f"{__package__}.loaded_{namespace}", f"Operators of {table}.")

@@ -19,7 +19,7 @@ SCALE = """
 - func: scale(Tensor self, Tensor factor, int power=1) -> Tensor
   doc: Multiplies by a factor to a power.
   variants: [function, inplace, out, foreach]
-  dispatch: {CPU: kernels.pointwise.scale}
+  dispatch: {CPU: mine.kernels.scale}
   derivatives:
     self: grad * conj(factor ** power)
     factor: grad * conj(self * power * factor ** (power - 1))

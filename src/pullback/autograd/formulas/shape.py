@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.shape import split_bounds
+from pullback.kernels.shape import split_bound, split_bounds
 
 __all__ = [
     "as_strided_backward",
@@ -18,8 +18,10 @@ __all__ = [
     "repeat_backward",
     "roll_back",
     "split_backward",
+    "split_part",
     "stack_backward",
     "tile_backward",
+    "unbind_part",
     "unpad",
 ]
 
@@ -70,6 +72,18 @@ def stack_backward(xp: Any, grad: Any, count: int, axis: int) -> list[Any]:
     """Cuts a gradient into the slices that belong to the stacked tensors."""
     before = (slice(None),) * (axis % grad.ndim)
     return [xp.getitem(grad, (*before, number)) for number in range(count)]
+
+
+def unbind_part(xp: Any, base: Any, axis: int, number: int) -> Any:
+    """One of the slices along an axis."""
+    return xp.getitem(base, (*[slice(None)] * (axis % len(base.shape)), number))
+
+
+def split_part(xp: Any, base: Any, cuts: Any, axis: int, number: int) -> Any:
+    """One of the parts of an axis."""
+    axis %= len(base.shape)
+    bound = split_bound(base.shape[axis], cuts, number)
+    return xp.getitem(base, (*[slice(None)] * axis, slice(*bound)))
 
 
 def split_backward(xp: Any, grads: Sequence[Any], shape: Shape, cuts: Any, axis: int) -> Any:

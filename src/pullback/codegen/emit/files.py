@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from pullback.codegen.emit import modules, stubs
 from pullback.codegen.emit.catalogue import emit_catalogue
 from pullback.codegen.emit.model import Emitted
 from pullback.codegen.load_ops import load_ops
+from pullback.codegen.names import check_kernels
 from pullback.codegen.python_dialect import Arity
 
 __all__ = ["changed_files", "formula_functions", "generate", "write_files"]
@@ -41,13 +42,18 @@ def generate(
     tables: list[Path],
     *,
     functions: Mapping[str, Arity | None] | None = None,
+    kernels: Collection[str] | None = None,
     namespace: str = "pullback",
 ) -> dict[str, str]:
     """The generated files of some tables: name to text.
 
-    `functions` are what formulas may call besides the tables' own operators; None checks nothing.
+    `functions` are what formulas may call besides the tables' own operators, `kernels` the
+    functions of ours that tables may name; None checks nothing.
     """
-    ops = [Emitted(matched) for matched in load_ops(*tables, functions=functions).match()]
+    loaded = load_ops(*tables, functions=functions)
+    if kernels is not None:
+        check_kernels(loaded.functions, kernels)
+    ops = [Emitted(matched) for matched in loaded.match()]
     families: dict[str, list[Emitted]] = {table.stem: [] for table in tables}
     for op in ops:
         assert op.function.place is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pullback.codegen.emit.model import (
     Emitted,
     has_gaps,
+    in_namespace,
     is_tensor,
     is_tensor_list,
     is_tensor_value,
@@ -16,6 +17,7 @@ from pullback.codegen.emit.model import (
 from pullback.codegen.emit.nodes import guard_of
 from pullback.codegen.emit.source import indent, quoted, tuple_text
 from pullback.codegen.model import SavedAttribute
+from pullback.codegen.python_dialect import PYTHON
 from pullback.schema import Argument, OptionalType
 
 __all__ = ["array_function", "emit_composite", "emit_kernels"]
@@ -161,6 +163,8 @@ def _view(op: Emitted, *, recording: bool) -> str:
     again = op.passed().replace("self", "base", 1)
     step = f"lambda xp, base: xp.{op.name}({again})"
     listed = is_tensor_list(op.schema.returns[0].type)
+    if listed:
+        step = f"lambda xp, base, number: {_one_view(op, again)}"
     make = "record_views" if listed else "record_view"
     suffix = "record" if recording else "view"
     lines = [f"def {op.name}_{suffix}({op.parameters()}):"]
@@ -169,6 +173,13 @@ def _view(op: Emitted, *, recording: bool) -> str:
     node = "node" if recording else "None"
     lines.append(f"    return {make}({node}, self, {_call(op)}, {step})")
     return "\n".join(lines) + "\n"
+
+
+def _one_view(op: Emitted, again: str) -> str:
+    """The expression that makes one view of a list again."""
+    if op.function.part is None:
+        return f"xp.{op.name}({again})[number]"
+    return in_namespace(PYTHON.substitute(op.function.part, {"self": "base"}))
 
 
 def _node(op: Emitted) -> list[str]:

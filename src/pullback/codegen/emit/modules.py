@@ -259,6 +259,8 @@ def _jvp_owner(op: Emitted, ops: list[Emitted]) -> Emitted | None:
 def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
     module = f"kernels_{family}"
     items = [f"operators.{op.name}", f"cpu={module}.{op.name}_cpu"]
+    if not op.tensors:
+        items.append("factory=True")
     if op.is_view:
         items.append(f"view={module}.{op.name}_view")
     elif op.inplace:

@@ -1,0 +1,125 @@
+"""Names in our own tables: which an argument may not have, and which kernels there are.
+
+Generated functions have the arguments of a schema as parameters, beside variables and imports of
+their own, and nodes keep arguments under their names. A name that both use would be a wrong number
+or an error far away, so the reader of the tables refuses it; a test compares the lists below with
+the generated source. Called by ``load_ops`` and ``emit.files``.
+"""
+
+from __future__ import annotations
+
+import ast
+import keyword
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from pullback.codegen.load_yaml import nearest
+from pullback.codegen.native import NativeFunction
+from pullback.errors import CodegenError
+
+__all__ = [
+    "IN_FUNCTIONS",
+    "IN_KERNELS",
+    "check_arguments",
+    "check_kernels",
+    "derived_names",
+    "kernel_names",
+]
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+IN_FUNCTIONS = _words(
+    "CPU_FLAGS KeyError Tensor as_operand flags get_state kernel operators t type"
+)
+"""What the public function of an operator reads beside its arguments."""
+
+IN_KERNELS = IN_FUNCTIONS | _words(
+    "FREED NO_EDGE Node all array base check_inplace edge edge_of grad grad_input_mask grads "
+    "len map new node np number record_inplace record_view record_views recorded recorded_list "
+    "recorded_several results save_before_write save_list save_output tuple version wrap write "
+    "write_out xp zip"
+)
+"""What kernels, nodes and forward formulas read beside their operator's arguments."""
+
+_OF_NODES = _words(
+    "backward hook_lists leaf_hooks metadata name next_functions register_hook register_prehook "
+    "release save_outputs"
+)
+_DERIVED = (
+    "{}_v",
+    "{}_t",
+    "{}_p",
+    "{}_count",
+    "{}_tangent",
+    "to_{}",
+    "grad_of_{}",
+    "each_{}",
+)
+_OWN = ("kernels", "composites")
+
+
+def derived_names(name: str) -> set[str]:
+    """Names that generated code makes from that of an argument or output."""
+    return {form.format(name) for form in _DERIVED}
+
+
+def check_arguments(function: NativeFunction) -> None:
+    """Refuse an argument that generated code could not tell from its own names."""
+    func = function.func
+    has_arrays = "CPU" in function.dispatch
+    taken = IN_KERNELS | _OF_NODES if has_arrays else IN_FUNCTIONS
+    modules = {kernel.split(".")[0] for kernel in function.dispatch.values()} if has_arrays else ()
+    names = [argument.name for argument in func.arguments.flat_non_out]
+    made = set().union(*map(derived_names, names))
+    for name in names:
+        if keyword.iskeyword(name) or name.startswith("_"):
+            raise CodegenError(f"the argument {name!r} of {func.name} is no name for a parameter")
+        if name in taken or name in modules or name in made:
+            raise CodegenError(
+                f"the argument {name!r} of {func.name} has a name that the generated code uses "
+                f"itself; rename it"
+            )
+
+
+def kernel_names(package: Path) -> set[str]:
+    """The functions of our own that tables may name; read from source, not imported."""
+    found = set()
+    for folder in _OWN:
+        for path in sorted((package / folder).glob("*.py")):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                found |= {f"{folder}.{path.stem}.{name}" for name in _defined(node)}
+    return found
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    if isinstance(node, ast.FunctionDef):
+        return [node.name]
+    if isinstance(node, ast.ImportFrom):
+        return [alias.asname or alias.name for alias in node.names]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def check_kernels(functions: Iterable[NativeFunction], known: Collection[str]) -> None:
+    """Refuse a kernel of NumPy or of our own that does not exist; others are not looked for."""
+    for function in functions:
+        for kernel in function.dispatch.values():
+            top, _, rest = kernel.partition(".")
+            if (top == "numpy" and not _in_numpy(rest)) or (top in _OWN and kernel not in known):
+                hint = nearest(kernel, known)
+                raise CodegenError(
+                    f"{function.place}: {function.func.name} names the kernel {kernel!r}, which "
+                    f"does not exist{hint}"
+                )
+
+
+def _in_numpy(path: str) -> bool:
+    found: object = np
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return callable(found)
