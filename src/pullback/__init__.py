@@ -15,15 +15,19 @@ from __future__ import annotations
 import pullback._generated.methods
 import pullback._generated.register
 import pullback.autograd.formulas
+import pullback.creation_methods
 import pullback.indexing
 import pullback.operators
 import pullback.shape_methods
+import pullback.shape_writes
+from pullback import aliases as _aliases
 from pullback import array_functions as _array_functions
 from pullback import autograd, dispatch, errors, fft, library, linalg, ops, schema
 from pullback import creation as _creation
 from pullback import ranges as _ranges
 from pullback._generated import public as _public
 from pullback._generated.public import *
+from pullback.aliases import *
 from pullback.array_functions import *
 from pullback.autograd import (
     enable_grad,
@@ -66,6 +70,7 @@ __all__ = [
     "schema",
     "set_grad_enabled",
 ]
-__all__ += _public.__all__ + _creation.__all__ + _array_functions.__all__ + _ranges.__all__
+__all__ += _public.__all__ + _aliases.__all__
+__all__ += _creation.__all__ + _array_functions.__all__ + _ranges.__all__
 
 __version__ = "0.1.0"

@@ -26,27 +26,15 @@ __all__ = [
     "atleast_2d",
     "atleast_3d",
     "broadcast_arrays",
-    "concat",
     "delete",
     "gradient",
     "insert",
     "meshgrid",
     "piecewise",
     "select",
-    "transpose",
     "unstack",
     "where",
 ]
-
-
-def concat(arrays: Sequence[Any], /, axis: int | None = 0) -> Tensor:
-    """Joins tensors along an axis, as ``concatenate`` does; the Array API's name.
-
-    >>> import pullback as pb
-    >>> pb.concat([pb.zeros(1), pb.ones(2)]).tolist()
-    [0.0, 1.0, 1.0]
-    """
-    return shape.concatenate(arrays, axis)
 
 
 def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None = None) -> Tensor:
@@ -77,16 +65,6 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise ValueError("where: either both or neither of x and y should be given")
     return pointwise._where(condition, x, y)
-
-
-def transpose(x: Any, /, axes: Sequence[int] | None = None) -> Tensor:
-    """The axes in another order, by default reversed, as ``permute_dims`` does.
-
-    >>> import pullback as pb
-    >>> pb.transpose(pb.zeros((2, 3))).shape
-    (3, 2)
-    """
-    return shape.permute_dims(x, axes)
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Tensor, ...]:

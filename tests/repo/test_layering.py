@@ -30,6 +30,7 @@ LEVELS = {
     "padding": 3.6,  # functions that no schema describes, by the functions of operators
     "ranges": 3.6,
     "array_functions": 3.6,
+    "aliases": 3.6,
     "creation": 3.6,
     "autograd": 4,
     "autograd.formulas": 5,
@@ -37,6 +38,8 @@ LEVELS = {
     "operators": 6.5,  # what the generated functions add to tensors by hand
     "indexing": 6.5,
     "shape_methods": 6.5,
+    "shape_writes": 6.5,
+    "creation_methods": 6.5,
     "codegen": 6,  # development time; its imports are limited below
     "linalg": 6.5,  # namespaces of functions
     "fft": 6.5,

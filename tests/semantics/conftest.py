@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import pullback
+import pullback.nn.functional
 
 
 class Lib:
@@ -34,6 +35,7 @@ class Lib:
         self.inference_mode = module.inference_mode
         self.is_grad_enabled = module.is_grad_enabled
         self.Tensor = module.Tensor
+        self.F = module.nn.functional
         self.is_torch = module is not pullback
 
     def __getattr__(self, name: str) -> object:
@@ -58,6 +60,14 @@ class Lib:
 
     def cast(self, tensor, dtype: str):
         return tensor.to(self.dtype(dtype)) if self.is_torch else tensor.astype(dtype)
+
+    def slopes(self, function, *points: object, **options: object):
+        """The gradient of the sum of a function's values, for each of its arguments."""
+        leaves = [self.tensor(p, requires_grad=True) for p in points]
+        with np.errstate(all="ignore"):
+            total = function(*leaves, **options).sum()
+        grads = [g.tolist() for g in self.grad(total, leaves)]
+        return grads[0] if len(grads) == 1 else grads
 
     def task_id(self) -> int:
         """The number of the running backward pass, or -1."""

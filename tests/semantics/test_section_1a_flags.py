@@ -53,9 +53,31 @@ def test_rule_1_5_refused(lib, dtype):
     assert not x.requires_grad
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+def test_rule_1_5_factories(lib, dtype):
+    kind = lib.dtype(dtype)
+    like = lib.tensor([1.0, 2.0])
+    for make in (
+        lambda **options: lib.zeros(2, **options),
+        lambda **options: lib.ones((2, 1), **options),
+        lambda **options: lib.full((2,), 1, **options),
+        lambda **options: lib.empty(2, **options),
+        lambda **options: lib.ones_like(like, **options),
+        lambda **options: like.new_zeros(2, **options),
+    ):
+        with lib.raises("only Tensors of floating point ... dtype can require gradients"):
+            make(dtype=kind, requires_grad=True)
+        assert not make(dtype=kind, requires_grad=False).requires_grad
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "complex64"])
 def test_rule_1_5_accepted(lib, dtype):
     assert lib.tensor([1, 0], dtype).requires_grad_().requires_grad
+    assert lib.zeros(2, dtype=lib.dtype(dtype), requires_grad=True).requires_grad
+
+
+def test_rule_1_5_long_doubles(pb):
+    assert pb.tensor([1.0], "longdouble").requires_grad_().requires_grad
 
 
 def test_rule_1_6(lib):
@@ -88,6 +110,26 @@ def test_rule_1_9(lib):
     assert (copied.requires_grad, copied.tolist()) == (False, [1.0, 2.0])
     as_it_is = lib.module.as_tensor if lib.is_torch else lib.asarray
     assert as_it_is(x) is x
+
+
+def test_rule_1_9_new(lib):
+    x = lib.tensor([1.0, 2.0], "float32", requires_grad=True)
+    made = [
+        x.new_zeros(2),
+        x.new_zeros((2, 3)),
+        x.new_ones(2, 3),
+        x.new_empty((2,)),
+        x.new_full((2,), 7.0),
+        x.new_tensor([1, 2]),
+    ]
+    assert [tuple(t.shape) for t in made] == [(2,), (2, 3), (2, 3), (2,), (2,), (2,)]
+    for tensor in made:
+        assert (tensor.requires_grad, tensor.is_leaf, tensor.dtype) == (False, True, x.dtype)
+    assert (made[0].tolist(), made[4].tolist()) == ([0.0, 0.0], [7.0, 7.0])
+    assert x.new_ones(1, dtype=lib.dtype("int64")).dtype == lib.dtype("int64")
+    assert x.new_zeros(1, requires_grad=True).requires_grad
+    with pytest.warns(UserWarning, match="clone"):
+        assert not x.new_tensor(x).requires_grad
 
 
 def test_rule_1_10(lib):

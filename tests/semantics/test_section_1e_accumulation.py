@@ -146,6 +146,17 @@ def test_rule_1_42(lib):
     assert b.grad.tolist() == [2.0, 2.0, 2.0]
 
 
+def test_rule_1_42_half(lib):
+    """The dtype of the product is each library's own; gradients have the dtype of their leaf."""
+    number = lib.tensor(2.0, "float32", requires_grad=True)
+    vector = lib.tensor([1.0, 2.0], "float16", requires_grad=True)
+    product = number * vector
+    assert product.dtype == lib.dtype("float16" if lib.is_torch else "float32")
+    product.sum().backward()
+    assert (number.grad.dtype, vector.grad.dtype) == (number.dtype, vector.dtype)
+    assert (number.grad.item(), vector.grad.tolist()) == (3.0, [2.0, 2.0])
+
+
 def test_rule_1_43(lib):
     class Nothing(lib.Function):
         @staticmethod

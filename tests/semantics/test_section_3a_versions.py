@@ -54,6 +54,24 @@ def test_rule_3_3(lib, write):
     assert a._version == 1
 
 
+@pytest.mark.parametrize(
+    ("change", "shape"),
+    [
+        (lambda a: a.t_(), (3, 2)),
+        (lambda a: a.transpose_(0, 1), (3, 2)),
+        (lambda a: a.unsqueeze_(0), (1, 2, 3)),
+        (lambda a: a.squeeze_(), (2, 3)),
+        (lambda a: a.resize_(3, 2), (3, 2)),
+        (lambda a: a.resize_(2), (2,)),
+        (lambda a: a.set_(a.detach()[0]), (3,)),
+    ],
+)
+def test_rule_3_3_shapes(lib, change, shape):
+    a = lib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    assert change(a) is a
+    assert (a._version, tuple(a.shape)) == (1, shape)
+
+
 def test_rule_3_3_empty(lib):
     a = lib.tensor([])
     a.add_(1)
@@ -68,6 +86,7 @@ def test_rule_3_4(lib):
     a.requires_grad_()
     a.detach_()
     a.data = lib.tensor([3.0, 4.0])
+    a.resize_(2)
     assert a.tolist() == [3.0, 4.0]
     assert a._version == 0
     with pytest.raises(RuntimeError):

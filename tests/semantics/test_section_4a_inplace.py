@@ -70,6 +70,41 @@ def test_rule_4_5(lib):
         assert w.grad.tolist() == [0.0, 0.0]
 
 
+@pytest.mark.parametrize("shape", [(2,), (3,)])
+def test_rule_4_6(lib, shape):
+    leaf = lib.leaf(1.0, 2.0)
+    for tensor in (leaf, leaf * 1, leaf[:1]):
+        with lib.raises("cannot resize variables that require grad"):
+            tensor.resize_(*shape)
+
+
+def test_rule_4_6_growing(pb):
+    """PyTorch leaves new elements as they are in memory; here they are zero."""
+    a = pb.tensor([1.0, 2.0])
+    assert a.resize_(2, 2).tolist() == [[1.0, 2.0], [0.0, 0.0]]
+    with pb.raises("a view cannot be resized"):
+        a[0].resize_(3)
+
+
+def test_rule_4_7(pb, words):
+    """PyTorch refuses; a write that is mathematically sound is recorded here."""
+    w = pb.leaf(1.0, 2.0)
+    out = pb.tensor([0.0, 0.0])
+    assert pb.multiply(w, 3.0, out=out) is out
+    assert out.grad_fn is not None
+    out.sum().backward()
+    assert w.grad.tolist() == [3.0, 3.0]
+    with pb.raises(words.leaf):
+        pb.multiply(w, 3.0, out=w)
+    with pb.no_grad():
+        pb.multiply(w, 3.0, out=w)
+    assert (w.tolist(), w._version) == ([3.0, 6.0], 1)
+    with pb.raises("shape", ValueError):
+        pb.multiply(w, 3.0, out=pb.tensor([0.0]))
+    with pb.raises("can't be cast"):
+        pb.multiply(w.detach(), 1.5, out=pb.tensor([0, 0], "int64"))
+
+
 def test_rule_4_8(lib):
     a = lib.tensor([1.0, 2.0, 3.0])
     v = a[:2][:1]
@@ -136,6 +171,67 @@ def test_rule_4_26(lib):
     first.mul_(10)
     a.sum().backward()
     assert w.grad.tolist() == [10.0, 10.0, 1.0]
+
+
+def test_rule_4_26_parts_of_one_call(pb):
+    """What PyTorch's unsafe_split silently gets wrong is sound here, so there is no such name."""
+    w = pb.leaf(1.0, 2.0, 3.0, 4.0)
+    a = w * 1
+    first, second = pb.split(a, 2)
+    first.mul_(10)
+    second.mul_(first.clone())
+    a.sum().backward()
+    assert w.grad.tolist() == [40.0, 50.0, 10.0, 20.0]
+
+
+def test_shapes_change_with_their_history(lib):
+    w = lib.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+    y = w * 2
+    y.t_()
+    y.unsqueeze_(0).squeeze_()
+    (y * lib.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).sum().backward()
+    assert w.grad.tolist() == [[2.0, 6.0, 10.0], [4.0, 8.0, 12.0]]
+    for change in (w.t_, lambda: w.unsqueeze_(0)):
+        with lib.raises("leaf Variable that requires grad"):
+            change()
+    assert tuple(w.shape) == (2, 3)
+
+
+def test_a_view_changes_its_shape_alone(lib):
+    w = lib.leaf(1.0, 2.0, 3.0)
+    base = w * 1
+    view = base[:2]
+    view.unsqueeze_(0)
+    assert (tuple(view.shape), tuple(base.shape)) == ((1, 2), (3,))
+    view.mul_(5.0)
+    (base.sum() + view.sum()).backward()
+    assert w.grad.tolist() == [10.0, 10.0, 1.0]
+
+
+def test_a_saved_value_that_changed_its_shape_is_noticed(lib, words):
+    y = lib.tensor([[1.0, 2.0]], requires_grad=True) * 1
+    z = y * y
+    y.t_()
+    with lib.raises(words.version):
+        z.sum().backward()
+
+
+def test_a_view_is_left_behind_by_a_base_of_another_shape(pb):
+    w = pb.leaf([[1.0, 2.0], [3.0, 4.0]])
+    base = w * 1
+    row = base[0]
+    base.t_()
+    with pb.raises("make the view anew"):
+        row * 2
+    plain = pb.tensor([[1.0, 2.0], [3.0, 4.0]])
+    row = plain[0]
+    plain.t_()
+    assert (row * 2).tolist() == [2.0, 4.0]
+    with pb.raises("make the view anew"):
+        row.mul_(w[0])
+    assert plain.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    with pb.no_grad(), pb.raises("cannot change its shape in no_grad mode"):
+        base.t_()
 
 
 def test_writes_go_where_numpy_writes(pb):

@@ -220,6 +220,36 @@ def test_views_of_views_after_many_writes(lib):
     np.testing.assert_allclose(g.tolist(), expected, rtol=1e-4)
 
 
+def test_rule_4_33(pb):
+    """PyTorch writes, and the result depends on the order; here it is refused like stride 0."""
+    windows = (pb.leaf(1.0, 2.0, 3.0, 4.0) * 1).as_strided((3, 2), (1, 1))
+    with pb.raises("more than one element of the written-to tensor refers"):
+        windows.mul_(2.0)
+    assert windows.zero_().tolist() == [[0.0, 0.0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "overlaps"),
+    [
+        ((2, 3), (1, 2), False),
+        ((3, 2), (2, 3), False),  # steps that interleave: 0 2 4 3 5 7
+        ((4, 2), (2, 3), False),
+        ((4, 3), (2, 3), True),  # 6 twice
+        ((2, 2), (1, 1), True),
+        ((1, 3), (0, 1), False),
+        ((0, 3), (1, 1), False),
+    ],
+)
+def test_rule_4_33_interleaved(pb, shape, strides, overlaps):
+    part = pb.tensor(np.arange(16.0)).as_strided(shape, strides)
+    if overlaps:
+        with pb.raises("more than one element of the written-to tensor refers"):
+            part.add_(1.0)
+    else:
+        expected = part.clone() + 1
+        assert part.add_(1.0).tolist() == expected.tolist()
+
+
 def test_a_row_is_made_again_by_itself(pb):
     """Else a write to each of n rows would make n rows each time."""
     w = pb.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)

@@ -257,6 +257,23 @@ def test_rule_5_31(lib):
     assert log == []
 
 
+def test_rule_5_32(lib):
+    """A hook that writes to its argument is in error, but what it writes flows on."""
+
+    def write(grad):
+        grad.mul_(10)
+
+    a = lib.leaf(1.0, 2.0)
+    y = a * 2
+    y.register_hook(write)
+    (y + 0).backward(lib.tensor([1.0, 1.0]))
+    assert a.grad.tolist() == [20.0, 20.0]
+    z = a * 2
+    z.register_hook(write)
+    with lib.raises("more than one element of the written-to tensor refers"):
+        z.sum().backward()
+
+
 def test_rule_5_33(lib):
     a, log = lib.leaf(1.0), []
     y = a * 2

@@ -72,6 +72,28 @@ def test_rule_5_39(lib):
     assert in_threads(1, lib.is_anomaly_enabled) == [False]
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_rule_5_39_duals(lib):
+    forward_ad = lib.autograd.forward_ad
+    seen = []
+
+    def look():
+        seen.append(forward_ad.unpack_dual(dual * 2).tangent.tolist())
+        made = forward_ad.make_dual(lib.tensor([1.0]), lib.tensor([5.0]))
+        seen.append(forward_ad.unpack_dual(made).tangent.tolist())
+
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(lib.tensor([1.0]), lib.tensor([3.0]))
+        assert in_threads(1, look) == [None]
+    assert seen == [[6.0], [5.0]]
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode"])
+def test_rule_5_39_modes(lib, mode):
+    with getattr(lib, mode)():
+        assert in_threads(1, lambda: (lib.leaf(1.0) * 2).requires_grad) == [True]
+
+
 def test_rule_5_40(lib):
     enabled = lib.autograd.is_multithreading_enabled
     assert enabled()

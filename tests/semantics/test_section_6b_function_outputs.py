@@ -198,3 +198,31 @@ def test_functions_record_nothing_in_inference_mode(lib):
     with lib.inference_mode():
         y = dirty(lib)(w * 1)
     assert (y.requires_grad, y.is_inference(), y.tolist()) == (False, True, [2.0, 4.0])
+
+
+def test_rule_6_10(lib):
+    """What a Function's backward returns is checked like any gradient: rule 5.11."""
+
+    def returning(make):
+        class Function(lib.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 1
+
+            @staticmethod
+            def backward(ctx, grad):
+                return make(grad)
+
+        return Function.apply
+
+    a = lib.leaf(1.0, 2.0)
+    wide = returning(lambda grad: lib.ones((4, 2), dtype=grad.dtype))
+    assert lib.grad(wide(a).sum(), a)[0].tolist() == [4.0, 4.0]
+    single = returning(lambda grad: lib.cast(grad, "float32"))
+    assert lib.grad(single(a).sum(), a)[0].dtype == a.dtype
+    wrong = returning(lambda grad: lib.ones(3, dtype=grad.dtype))
+    with lib.raises("returned an invalid gradient at index 0 - got [3] but expected ... [2]"):
+        lib.grad(wrong(a).sum(), a)
+    turned = returning(lambda grad: lib.cast(grad, "complex128") * 1j)
+    with pytest.raises(RuntimeError):
+        lib.grad(turned(a).sum(), a)

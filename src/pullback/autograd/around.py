@@ -158,5 +158,6 @@ def _again(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function
 
 def _as_views(node: Any, parent: Tensor, results: Any, step: Function) -> Any:
     if isinstance(results, list | tuple):
-        return record_views(node, parent, [result._array for result in results], step)
+        pick = lambda xp, base, number: step(xp, base)[number]  # noqa: E731 - a replay, like step
+        return record_views(node, parent, [result._array for result in results], pick)
     return record_view(node, parent, results._array, step)

@@ -22,7 +22,7 @@ from pullback.autograd.tangents import (
     tangents_of,
     zeros_like,
 )
-from pullback.autograd.view import view_of
+from pullback.autograd.view import is_left_behind, left_behind_error, view_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import TRANSFORM, StateGuard
 from pullback.errors import DerivativeMissingError
@@ -140,6 +140,8 @@ def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
 
 def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) -> None:
     """A write to a view changes that part of its base's tangent; the rest is as it was, or zero."""
+    if is_left_behind(view):
+        raise left_behind_error()
     base = view.base
     whole = tangents_of(base).get(level)
     if whole is None:

@@ -21,7 +21,15 @@ from pullback.autograd.level import check_capture
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.node import Edge, Node, next_sequence_number
-from pullback.autograd.view import Replay, edge_of, move_retained, requires_grad, view_of
+from pullback.autograd.view import (
+    Replay,
+    edge_of,
+    is_left_behind,
+    left_behind_error,
+    move_retained,
+    requires_grad,
+    view_of,
+)
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, MUTATION, TRANSFORM, NormalModeGuard, get_state
 from pullback.errors import InferenceError, InplaceError
@@ -93,6 +101,8 @@ def _check_view(tensor: Tensor, view: View, records: bool) -> None:
     needs_grad = requires_grad(tensor)
     if not (records or needs_grad):
         return
+    if is_left_behind(view):
+        raise left_behind_error()
     if view.creation is Creation.INFERENCE:
         raise InplaceError(
             "a view was created in inference mode and is being modified inplace in normal mode. "
@@ -127,16 +137,20 @@ def write(tensor: Tensor, array: Any, name: str) -> None:
                 f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape "
                 f"{list(np.broadcast_shapes(result.shape, target.shape))}"
             )
-        if not np.can_cast(result.dtype, target.dtype, "same_kind"):
-            raise InplaceError(
-                f"{name}: result type {result.dtype} can't be cast to the type {target.dtype} of "
-                f"the tensor that is written to"
-            )
+        _check_cast(result.dtype, target.dtype, name)
         check_writable(target, name)
         np.copyto(target, result, casting="same_kind")
     counter = version_of(tensor)
     if counter is not NO_COUNTER:
         counter[0] += 1
+
+
+def _check_cast(result: np.dtype[Any], target: np.dtype[Any], name: str) -> None:
+    if not np.can_cast(result, target, "same_kind"):
+        raise InplaceError(
+            f"{name}: result type {result} can't be cast to the type {target} of the tensor that "
+            f"is written to"
+        )
 
 
 def write_out(result: Any, out: Tensor, name: str) -> Tensor:
@@ -150,6 +164,7 @@ def write_out(result: Any, out: Tensor, name: str) -> Tensor:
         raise ValueError(
             f"{name}: out= has shape {out.shape}, but the result has shape {result.shape}"
         )
+    _check_cast(result.dtype, out.dtype, name)
     return tensors.copy_(out, result)  # type: ignore[no-any-return]
 
 

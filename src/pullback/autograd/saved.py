@@ -150,7 +150,8 @@ def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
     else:
         shape, now = value.shape, version(value)
         producer, number = value._edge or (None, 0)
-        origin = "a leaf" if producer is None else f"output {number} of {producer.name()}"
+        plain = "a leaf" if value._meta is None or value._meta.view is None else "a view"
+        origin = plain if producer is None else f"output {number} of {producer.name()}"
     if is_anomaly_enabled():
         hint = "the backtrace further above shows the operation that failed to compute its gradient"
     else:

@@ -37,7 +37,17 @@ from pullback.errors import InplaceError
 from pullback.tensor.meta import Creation, View
 from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, version_of, wrap
 
-__all__ = ["Replay", "edge_of", "make_view", "move_retained", "refresh", "requires_grad", "view_of"]
+__all__ = [
+    "Replay",
+    "edge_of",
+    "is_left_behind",
+    "left_behind_error",
+    "make_view",
+    "move_retained",
+    "refresh",
+    "requires_grad",
+    "view_of",
+]
 
 Replay = Callable[[Any, Any], Any]  # (namespace, base) -> view
 
@@ -117,6 +127,10 @@ def refresh(tensor: Tensor) -> None:
     if view.version == now:
         return
     base = view.base
+    if is_left_behind(view):
+        if not base._flags & REQUIRES_GRAD:
+            return
+        raise left_behind_error()
     if base._edge is None or base._edge is view.base_edge:  # written to without recording
         view.version = now
         return
@@ -135,6 +149,20 @@ def refresh(tensor: Tensor) -> None:
     view.base_edge = base._edge
     view.version = now
     tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+
+
+def is_left_behind(view: View) -> bool:
+    """Whether the base has changed its shape or memory since, so that `replay` no longer fits."""
+    meta = view.base._meta
+    return meta is not None and meta.reshaped > view.version
+
+
+def left_behind_error() -> InplaceError:
+    """The error for a view that would have to follow a base of another shape."""
+    return InplaceError(
+        "the base of a view has changed its own shape (squeeze_, transpose_, resize_, set_) after "
+        "the view was made, so the view has no place in its history; make the view anew"
+    )
 
 
 def move_retained(old: Edge, new: Edge) -> None:

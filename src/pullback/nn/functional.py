@@ -108,6 +108,8 @@ from pullback._generated.functions_nn_pool import (
     max_pool2d,
     max_pool2d_with_indices,
 )
+from pullback._generated.functions_pointwise import tanh
+from pullback._generated.functions_special import sigmoid, softplus
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -184,13 +186,16 @@ __all__ = [
     "scaled_dot_product_attention",
     "selu",
     "selu_",
+    "sigmoid",
     "silu",
     "smooth_l1_loss",
     "soft_margin_loss",
     "softmax",
     "softmin",
+    "softplus",
     "softshrink",
     "softsign",
+    "tanh",
     "tanhshrink",
     "threshold",
     "threshold_",

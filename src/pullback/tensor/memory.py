@@ -20,15 +20,33 @@ Array = NDArray[Any]
 
 def check_writable(array: Array, name: str) -> None:
     """Refuses to write where elements share memory, or where NumPy forbids it."""
-    if 0 in array.strides and array.size:
-        steps = zip(array.shape, array.strides, strict=True)
-        if any(stride == 0 and n > 1 for n, stride in steps):
-            raise InplaceError(
-                f"{name}: unsupported operation: more than one element of the written-to tensor "
-                f"refers to a single memory location. clone() the tensor before writing to it."
-            )
-    if not array.flags.writeable:
+    flags = array.flags
+    if not flags.forc and _overlaps_itself(array):
+        raise InplaceError(
+            f"{name}: unsupported operation: more than one element of the written-to tensor "
+            f"refers to a single memory location. clone() the tensor before writing to it."
+        )
+    if not flags.writeable:
         raise InplaceError(f"{name}: the memory of the tensor is read-only; clone() it first")
+
+
+def _overlaps_itself(array: Array) -> bool:
+    """Whether two elements lie in the same place, as in an expanded tensor or sliding windows."""
+    steps = zip(map(abs, array.strides), array.shape, strict=True)
+    axes = sorted((stride, n) for stride, n in steps if n > 1)
+    reach = array.itemsize
+    for stride, n in axes:
+        if stride < reach:
+            break
+        reach += stride * (n - 1)
+    else:
+        return False
+    if axes[0][0] == 0 or not array.size:
+        return bool(array.size)
+    places = np.zeros(1, np.intp)  # steps that interleave: only counting can tell
+    for stride, n in axes:
+        places = np.add.outer(places, stride * np.arange(n)).ravel()
+    return bool(np.diff(np.sort(places)).min() < array.itemsize)
 
 
 def check_no_partial_overlap(written: Array | Payload, read: Array | Payload) -> None:

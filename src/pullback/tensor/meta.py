@@ -28,6 +28,7 @@ class Meta:
         "grad",
         "grad_dtype",
         "hooks",
+        "reshaped",
         "retains_grad",
         "tangents",
         "view",
@@ -42,6 +43,7 @@ class Meta:
         # Mostly a weak reference: the graph keeps its own nodes alive.
         self.accumulator: Callable[[], Any] | None = None
         self.retains_grad = False
+        self.reshaped = 0  # the version at which the tensor's own shape or memory last changed
         self.detached = False  # had a history, until detach_() took it
         self.view: View | None = None
         self.tangents: dict[Any, Tensor] | None = None  # by level; see autograd/tangents.py

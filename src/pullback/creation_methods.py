@@ -1,0 +1,67 @@
+"""``x.new_zeros(...)`` and its kin: new tensors of a tensor's dtype, without its history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pullback import creation
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["new_empty", "new_full", "new_ones", "new_tensor", "new_zeros"]
+
+
+def _lengths(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """A shape that came in a row, or as one sequence."""
+    return tuple(np.atleast_1d(shape[0] if len(shape) == 1 else shape).tolist()) if shape else ()
+
+
+def new_zeros(
+    self: Tensor, *shape: Any, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Zeros of a shape: ``x.new_zeros(2, 3)`` or ``x.new_zeros((2, 3))``."""
+    kind = self.dtype if dtype is None else dtype
+    return creation.zeros(_lengths(shape), kind, requires_grad=requires_grad)
+
+
+def new_ones(
+    self: Tensor, *shape: Any, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Ones of a shape."""
+    kind = self.dtype if dtype is None else dtype
+    return creation.ones(_lengths(shape), kind, requires_grad=requires_grad)
+
+
+def new_empty(
+    self: Tensor, *shape: Any, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """Uninitialised memory of a shape."""
+    kind = self.dtype if dtype is None else dtype
+    return creation.empty(_lengths(shape), kind, requires_grad=requires_grad)
+
+
+def new_full(
+    self: Tensor,
+    shape: creation.Shape,
+    fill_value: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """One number in a shape."""
+    kind = self.dtype if dtype is None else dtype
+    return creation.full(shape, fill_value, kind, requires_grad=requires_grad)
+
+
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A copy of some data, never connected to a graph."""
+    kind = self.dtype if dtype is None else dtype
+    return creation.tensor(data, dtype=kind, requires_grad=requires_grad)
+
+
+for _method in (new_empty, new_full, new_ones, new_tensor, new_zeros):
+    setattr(Tensor, _method.__name__, _method)

@@ -1,0 +1,119 @@
+"""Methods that change a tensor's own shape or memory: ``squeeze_``, ``transpose_``, ``resize_``.
+
+They are writes: they count as one, are recorded like one, and a leaf that requires grad refuses
+them. The memory stays where it is, so other views of it keep their values; a view whose base has
+changed its shape can be read, but no longer follow the base's history (``view.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_shape as functions
+from pullback.autograd.inplace import check_inplace
+from pullback.autograd.tangents import set_tangent, tangents_of
+from pullback.autograd.view import edge_of, move_retained, requires_grad, view_of
+from pullback.dispatch.modes import is_grad_enabled
+from pullback.errors import InplaceError
+from pullback.tensor.tensor import NO_COUNTER, Tensor, meta_of, version_of
+
+__all__ = ["resize_", "set_", "squeeze_", "t_", "transpose_", "unsqueeze_"]
+
+
+def _change(self: Tensor, name: str, step: Callable[[Tensor], Tensor]) -> Tensor:
+    """Makes a tensor what `step` makes of it: a view of itself."""
+    records = requires_grad(self)
+    if records and not is_grad_enabled():
+        raise InplaceError(
+            f"{name}: a tensor that requires grad cannot change its shape in no_grad mode, because "
+            f"its history would not know of it"
+        )
+    check_inplace(self, records)
+    new = step(self)
+    made = view_of(new)
+    own = view_of(self)
+    if own is not None:
+        meta_of(self).view = made
+    elif records:
+        old, self._edge = self._edge, edge_of(new)
+        if old is not None:
+            move_retained(old, self._edge)
+    for level, tangent in tangents_of(new).items():
+        set_tangent(self, level, tangent)
+    _replace(self, new._array, is_base=own is None)
+    return self
+
+
+def _replace(self: Tensor, array: Any, is_base: bool) -> None:
+    self._array = array
+    counter = version_of(self)
+    if counter is not NO_COUNTER:
+        counter[0] += 1
+        if is_base:
+            meta_of(self).reshaped = counter[0]
+
+
+def squeeze_(self: Tensor, axis: Any = None) -> Tensor:
+    """Drops axes of length one, all or those named, of the tensor itself."""
+    return _change(self, "squeeze_", lambda x: functions.squeeze(x, axis))
+
+
+def unsqueeze_(self: Tensor, axis: int) -> Tensor:
+    """Gives the tensor itself a new axis of length one."""
+    return _change(self, "unsqueeze_", lambda x: functions.expand_dims(x, axis))
+
+
+def transpose_(self: Tensor, axis1: int, axis2: int) -> Tensor:
+    """Exchanges two axes of the tensor itself."""
+    return _change(self, "transpose_", lambda x: functions.swapaxes(x, axis1, axis2))
+
+
+def t_(self: Tensor) -> Tensor:
+    """Exchanges the two axes of a matrix itself; a vector stays as it is."""
+    if self.ndim > 2:
+        raise ValueError(f"t_ is for at most two axes, and the tensor's shape is {self.shape}")
+    return _change(self, "t_", lambda x: functions.permute_dims(x))
+
+
+def resize_(self: Tensor, *shape: Any) -> Tensor:
+    """Gives the tensor another shape and number of elements; new elements are zero.
+
+    What fits stays in the same memory. A tensor that requires grad refuses, and so does a view.
+    """
+    lengths = tuple(np.atleast_1d(shape[0] if len(shape) == 1 else shape).tolist())
+    if requires_grad(self):
+        raise InplaceError(
+            "cannot resize variables that require grad: no gradient belongs to elements that come "
+            "and go; say reshape(), or detach() first"
+        )
+    if view_of(self) is not None:
+        raise InplaceError("resize_: a view cannot be resized, because its base would not follow")
+    if lengths == self.shape:
+        return self
+    check_inplace(self, False)
+    held = np.ascontiguousarray(self._array).reshape(-1)
+    size = math.prod(lengths)
+    if size > held.size:
+        held = np.concatenate([held, np.zeros(size - held.size, held.dtype)])
+    _replace(self, held[:size].reshape(lengths), is_base=True)
+    return self
+
+
+def set_(self: Tensor, source: Tensor) -> Tensor:
+    """Makes the tensor share the memory of another one, whose dtype must be the same."""
+    if not isinstance(source, Tensor) or source.dtype != self.dtype:
+        kind = source.dtype if isinstance(source, Tensor) else type(source).__name__
+        raise InplaceError(f"set_: the source must be a tensor of dtype {self.dtype}, not {kind}")
+    check_inplace(self, False)
+    if requires_grad(self) or requires_grad(source) or view_of(self) is not None:
+        raise InplaceError("set_: neither views nor tensors that require grad can change memory")
+    _replace(self, source._array, is_base=True)
+    return self
+
+
+for _method in (resize_, set_, squeeze_, t_, transpose_, unsqueeze_):
+    setattr(Tensor, _method.__name__, _method)

@@ -1,0 +1,109 @@
+"""Conventions of reductions, of NaN, and of forward mode at points without a derivative."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
+nan, inf = math.nan, math.inf
+
+
+def test_rule_7_57(lib):
+    """The element that an index names gets all; values alone share (7.56)."""
+
+    def largest(x):
+        if lib.is_torch:
+            return lib.max(x, 0).values
+        return lib.take_along_axis(x, lib.argmax(x, 0, keepdims=True), 0)
+
+    def smallest(x):
+        if lib.is_torch:
+            return lib.min(x, 0).values
+        return lib.take_along_axis(x, lib.argmin(x, 0, keepdims=True), 0)
+
+    assert lib.slopes(largest, [3.0, 3.0, 1.0]) == [1, 0, 0]
+    assert lib.slopes(smallest, [1.0, 1.0, 3.0]) == [1, 0, 0]
+
+
+@pytest.mark.parametrize("options", [{}, {"axis": 0}])
+def test_rule_7_60(pb, options):
+    """PyTorch gives NaN to all elements; here the elements that are NaN share."""
+    assert pb.slopes(pb.max, [nan, 1.0, nan], **options) == [0.5, 0, 0.5]
+
+
+def test_rule_7_91(lib):
+    assert lib.slopes(lambda x: lib.F.log_softmax(x, -1), [-inf, 1.0]) == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("abs", 0.0), ("sqrt", inf), ("relu", 0.0), ("sign", 0.0)]
+)
+def test_rule_7_106(lib, name, expected):
+    function = lib.F.relu if name == "relu" else getattr(lib, name)
+    with np.errstate(all="ignore"):
+        assert tangent(lib, function, [0.0], [1.0]) == [expected]
+
+
+def test_rule_7_106_norm(lib):
+    norm = lib.linalg.vector_norm
+    assert tangent(lib, norm, [0.0, 0.0], [1.0, 2.0]) == 0
+
+
+def test_rule_7_106_ties(lib):
+    whole = lib.amax if lib.is_torch else lib.max
+    assert tangent(lib, lib.max, [3.0, 3.0, 1.0], [1.0, 2.0, 4.0]) == 1.5
+    assert tangent(lib, lambda x: whole(x, 0), [3.0, 3.0, 1.0], [1.0, 2.0, 4.0]) == 1.5
+    clipped = tangent(lib, lambda x: lib.clip(x, None, 3.0), [3.0, 3.0, 1.0], [1.0, 2.0, 4.0])
+    assert clipped == [1, 2, 4]
+
+
+def tangent(lib, function, point, direction, dtype="float64"):
+    """The derivative of a function in a direction, by forward mode."""
+    forward_ad = lib.autograd.forward_ad
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(lib.tensor(point, dtype), lib.tensor(direction, dtype))
+        return forward_ad.unpack_dual(function(dual)).tangent.tolist()
+
+
+def test_rule_8_2(lib):
+    """A function that is neither holomorphic nor real: f = z * conj(z)**2."""
+    z, g = 1 + 2j, 3 - 1j
+    leaf = lib.tensor(z, "complex128", requires_grad=True)
+    value = leaf * lib.conj(leaf) * lib.conj(leaf)
+    (grad,) = lib.grad(value, leaf, lib.tensor(g, "complex128"))
+    by_z, by_conj = z.conjugate() ** 2, 2 * z * z.conjugate()
+    assert grad.item() == pytest.approx(g.conjugate() * by_conj + g * by_z.conjugate())
+
+
+def test_rule_8_6(lib):
+    z = lib.tensor(1 + 2j, "complex128", requires_grad=True)
+    for run in (lambda: (z * z).backward(), lambda: lib.grad(z * z, z)):
+        with lib.raises("only for real scalar outputs"):
+            run()
+    with lib.raises("required to have the same dtype"):
+        lib.grad(z * z, z, lib.tensor(1.0))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("square", -4 + 2j), ("abs", 0.8944271909999159), ("conj", -1j)]
+)
+def test_rule_8_15(lib, name, expected):
+    function = {"square": lambda z: z * z, "abs": lib.abs, "conj": lib.conj}[name]
+    assert tangent(lib, function, 1 + 2j, 1j, "complex128") == pytest.approx(expected)
+
+
+def test_rule_8_15_real_part(lib):
+    assert tangent(lib, lib.real, 1 + 2j, 1j, "complex128") == 0
+
+
+def test_rule_8_18(lib):
+    """What JAX would give is the conjugate: f'(z) for a holomorphic function."""
+    z = lib.tensor(1 + 2j, "complex128", requires_grad=True)
+    (real_loss,) = lib.grad(lib.abs(z) ** 2, z)
+    assert real_loss.item().conjugate() == pytest.approx(2 - 4j)
+    (holomorphic,) = lib.grad(z * z, z, lib.tensor(1.0 + 0j, "complex128"))
+    assert holomorphic.item().conjugate() == 2 * (1 + 2j)
