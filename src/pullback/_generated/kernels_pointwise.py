@@ -3982,6 +3982,15 @@ def maximum__inplace(self, other):
     )
 
 
+def maximum__node(self, other):
+    node = new(MaximumBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.other, node.other_v = other, version(other)
+    return node
+
+
 def maximum__record(self, other):
     check_inplace(self, True, other)
     node = new(MaximumBackward0)
@@ -4035,6 +4044,15 @@ def minimum__inplace(self, other):
     return record_inplace(
         None, self, kernels.pointwise.minimum(self._array, other._array), "minimum_"
     )
+
+
+def minimum__node(self, other):
+    node = new(MinimumBackward0)
+    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._hooks = node._metadata = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.other, node.other_v = other, version(other)
+    return node
 
 
 def minimum__record(self, other):

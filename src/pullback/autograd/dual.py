@@ -39,6 +39,8 @@ def follow_base(tensor: Tensor) -> None:
     view = view_of(tensor)
     if view is None or tensor._flags & DUAL or not view.base._flags & DUAL:
         return
+    if is_left_behind(view):
+        raise left_behind_error()
     for level, tangent in tangents_of(view.base).items():
         set_tangent(tensor, level, view.replay(tensors, tangent))
 
