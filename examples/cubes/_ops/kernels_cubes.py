@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class CubeBackward0(Node):
@@ -36,12 +36,24 @@ class CubeBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(3 * self * self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * (3 * self * self).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -57,6 +69,7 @@ class WeightedCubesBackward0(Node):
     __slots__ = ("power", "self", "self_v", "weight", "weight_v")
     _saves = ("self", "weight", "power")
     _saves_tensors = ("self", "weight")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -70,6 +83,31 @@ class WeightedCubesBackward0(Node):
             grad * xp.conj(self**power) if to_weight is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        power = node.power
+        (to_self, _), (to_weight, _) = node._edges
+        if to_self is not None:
+            weight = node.weight
+            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+                weight = weight._array
+            else:
+                weight = xp.load(node, weight, node.weight_v)
+            grad_of_self = grad * (weight * power * self ** (power - 1)).conjugate()
+        else:
+            grad_of_self = None
+        if to_weight is not None:
+            grad_of_weight = grad * (self**power).conjugate()
+        else:
+            grad_of_weight = None
+        if not keep:
+            node.self = node.weight = FREED
+        return (grad_of_self, grad_of_weight)
+
     def release(node):
         node.self = node.weight = FREED
 
@@ -79,18 +117,20 @@ def cube_cpu(self):
 
 
 def cube_node(self):
-    node = new(CubeBackward0)
+    node = CubeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def cube_record(self):
-    node = new(CubeBackward0)
+    node = CubeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, cubes.kernels.cube(self._array))
 
 
@@ -113,18 +153,18 @@ def cube__inplace(self):
 
 
 def cube__node(self):
-    node = new(CubeBackward0)
+    node = CubeBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def cube__record(self):
     check_inplace(self, True)
-    node = new(CubeBackward0)
+    node = CubeBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, cubes.kernels.cube(self._array), "cube_")
     return self
@@ -135,12 +175,14 @@ def weighted_cubes_cpu(self, weight, power=3.0):
 
 
 def weighted_cubes_node(self, weight, power=3.0):
-    node = new(WeightedCubesBackward0)
+    node = WeightedCubesBackward0()
     node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     node.power = power
@@ -148,12 +190,14 @@ def weighted_cubes_node(self, weight, power=3.0):
 
 
 def weighted_cubes_record(self, weight, power=3.0):
-    node = new(WeightedCubesBackward0)
+    node = WeightedCubesBackward0()
     node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     node.power = power

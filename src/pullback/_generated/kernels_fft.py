@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class FftFftBackward0(Node):
@@ -39,6 +39,16 @@ class FftFftBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        axis = node.axis
+        norm = node.norm
+        return (
+            xp.resized(
+                xp.fft_ifft(grad, None, axis, xp.adjoint_norm(norm)), axis, self_shape[axis]
+            ),
+        )
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
@@ -64,6 +74,10 @@ class FftFftshiftBackward0(Node):
         axes = node.axes
         return (xp.fft_ifftshift(grad, axes),)
 
+    def run(node, xp, grad, keep):
+        axes = node.axes
+        return (xp.fft_ifftshift(grad, axes),)
+
 
 class FftIfftBackward0(Node):
     """fft_ifft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
@@ -77,6 +91,14 @@ class FftIfftBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        axis = node.axis
+        norm = node.norm
+        return (
+            xp.resized(xp.fft_fft(grad, None, axis, xp.adjoint_norm(norm)), axis, self_shape[axis]),
+        )
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
@@ -100,6 +122,10 @@ class FftIfftshiftBackward0(Node):
         axes = node.axes
         return (xp.fft_fftshift(grad, axes),)
 
+    def run(node, xp, grad, keep):
+        axes = node.axes
+        return (xp.fft_fftshift(grad, axes),)
+
 
 class FftIrfftBackward0(Node):
     """fft_irfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
@@ -113,6 +139,12 @@ class FftIrfftBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        axis = node.axis
+        norm = node.norm
+        return (xp.irfft_grad(grad, self_shape, axis, norm),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
@@ -137,15 +169,22 @@ class FftRfftBackward0(Node):
         norm = node.norm
         return (xp.rfft_grad(grad, self_shape, n, axis, norm),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        n = node.n
+        axis = node.axis
+        norm = node.norm
+        return (xp.rfft_grad(grad, self_shape, n, axis, norm),)
+
 
 def fft_fft_cpu(self, n=None, axis=-1, norm=None):
     return wrap(kernels.fft.fft(self._array, n, axis, norm))
 
 
 def fft_fft_node(self, n=None, axis=-1, norm=None):
-    node = new(FftFftBackward0)
+    node = FftFftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.norm = norm
@@ -153,9 +192,9 @@ def fft_fft_node(self, n=None, axis=-1, norm=None):
 
 
 def fft_fft_record(self, n=None, axis=-1, norm=None):
-    node = new(FftFftBackward0)
+    node = FftFftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.norm = norm
@@ -175,17 +214,17 @@ def fft_fftshift_cpu(self, axes=None):
 
 
 def fft_fftshift_node(self, axes=None):
-    node = new(FftFftshiftBackward0)
+    node = FftFftshiftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axes = axes
     return node
 
 
 def fft_fftshift_record(self, axes=None):
-    node = new(FftFftshiftBackward0)
+    node = FftFftshiftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axes = axes
     return recorded(node, kernels.fft.fftshift(self._array, axes))
 
@@ -203,9 +242,9 @@ def fft_ifft_cpu(self, n=None, axis=-1, norm=None):
 
 
 def fft_ifft_node(self, n=None, axis=-1, norm=None):
-    node = new(FftIfftBackward0)
+    node = FftIfftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.norm = norm
@@ -213,9 +252,9 @@ def fft_ifft_node(self, n=None, axis=-1, norm=None):
 
 
 def fft_ifft_record(self, n=None, axis=-1, norm=None):
-    node = new(FftIfftBackward0)
+    node = FftIfftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.norm = norm
@@ -235,17 +274,17 @@ def fft_ifftshift_cpu(self, axes=None):
 
 
 def fft_ifftshift_node(self, axes=None):
-    node = new(FftIfftshiftBackward0)
+    node = FftIfftshiftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axes = axes
     return node
 
 
 def fft_ifftshift_record(self, axes=None):
-    node = new(FftIfftshiftBackward0)
+    node = FftIfftshiftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axes = axes
     return recorded(node, kernels.fft.ifftshift(self._array, axes))
 
@@ -263,9 +302,9 @@ def fft_irfft_cpu(self, n=None, axis=-1, norm=None):
 
 
 def fft_irfft_node(self, n=None, axis=-1, norm=None):
-    node = new(FftIrfftBackward0)
+    node = FftIrfftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.norm = norm
@@ -273,9 +312,9 @@ def fft_irfft_node(self, n=None, axis=-1, norm=None):
 
 
 def fft_irfft_record(self, n=None, axis=-1, norm=None):
-    node = new(FftIrfftBackward0)
+    node = FftIrfftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.norm = norm
@@ -295,9 +334,9 @@ def fft_rfft_cpu(self, n=None, axis=-1, norm=None):
 
 
 def fft_rfft_node(self, n=None, axis=-1, norm=None):
-    node = new(FftRfftBackward0)
+    node = FftRfftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.n = n
     node.axis = axis
@@ -306,9 +345,9 @@ def fft_rfft_node(self, n=None, axis=-1, norm=None):
 
 
 def fft_rfft_record(self, n=None, axis=-1, norm=None):
-    node = new(FftRfftBackward0)
+    node = FftRfftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.n = n
     node.axis = axis

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class CopyBackward0(Node):
@@ -45,6 +45,18 @@ class CopyBackward0(Node):
             grad if to_src is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_src, _) = node._edges
+        if to_self is not None:
+            grad_of_self = xp.zeros(grad.shape, grad.dtype)
+        else:
+            grad_of_self = None
+        if to_src is not None:
+            grad_of_src = grad
+        else:
+            grad_of_src = None
+        return (grad_of_self, grad_of_src)
+
 
 class FillBackward0(Node):
     """fill_(Tensor(a!) self, Tensor value) -> Tensor(a!)
@@ -64,6 +76,18 @@ class FillBackward0(Node):
             xp.sum(grad) if to_value is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_value, _) = node._edges
+        if to_self is not None:
+            grad_of_self = xp.zeros(grad.shape, grad.dtype)
+        else:
+            grad_of_self = None
+        if to_value is not None:
+            grad_of_value = xp.sum(grad)
+        else:
+            grad_of_value = None
+        return (grad_of_self, grad_of_value)
+
 
 class GatherBackward0(Node):
     """gather(Tensor self, int axis, Tensor index) -> Tensor
@@ -82,6 +106,19 @@ class GatherBackward0(Node):
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
         return (xp.scatter_add(xp.zeros(self_shape, grad.dtype), axis, index, grad),)
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        axis = node.axis
+        index = node.index
+        if type(index) is Tensor and index._counter is None and index._meta is None:
+            index = index._array
+        else:
+            index = xp.load(node, index, node.index_v)
+        results = (xp.scatter_add(xp.zeros(self_shape, grad.dtype), axis, index, grad),)
+        if not keep:
+            node.index = FREED
+        return results
 
     def release(node):
         node.index = FREED
@@ -103,6 +140,11 @@ class GetitemBackward0(Node):
         index = node.index
         return (xp.getitem_backward(grad, self_shape, index),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        index = node.index
+        return (xp.getitem_backward(grad, self_shape, index),)
+
 
 class GetitemBackwardBackward0(Node):
     """getitem_backward(Tensor grad_output, int[] shape, __torch__.torch.classes.pullback.Index index) -> Tensor
@@ -116,6 +158,10 @@ class GetitemBackwardBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        index = node.index
+        return (xp.getitem(grad, index),)
+
+    def run(node, xp, grad, keep):
         index = node.index
         return (xp.getitem(grad, index),)
 
@@ -136,6 +182,14 @@ class IndexBackward0(Node):
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
         return (xp.index_put(xp.zeros(self_shape, grad.dtype), indices, grad, True),)
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        indices = xp.load(node, node.indices, node.indices_v)
+        results = (xp.index_put(xp.zeros(self_shape, grad.dtype), indices, grad, True),)
+        if not keep:
+            node.indices = FREED
+        return results
 
     def release(node):
         node.indices = FREED
@@ -162,6 +216,26 @@ class IndexAddBackward0(Node):
             grad if to_self is not None else None,
             xp.take_slices(grad, axis, index) if to_source is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        (to_self, _), (to_source, _) = node._edges
+        if to_self is not None:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        if to_source is not None:
+            index = node.index
+            if type(index) is Tensor and index._counter is None and index._meta is None:
+                index = index._array
+            else:
+                index = xp.load(node, index, node.index_v)
+            grad_of_source = xp.take_slices(grad, axis, index)
+        else:
+            grad_of_source = None
+        if not keep:
+            node.index = FREED
+        return (grad_of_self, grad_of_source)
 
     def release(node):
         node.index = FREED
@@ -191,6 +265,24 @@ class IndexPutBackward0(Node):
             xp.index(grad, indices) if to_values is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        indices = xp.load(node, node.indices, node.indices_v)
+        accumulate = node.accumulate
+        (to_self, _), (to_values, _) = node._edges
+        if to_self is not None:
+            grad_of_self = (
+                grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))
+            )
+        else:
+            grad_of_self = None
+        if to_values is not None:
+            grad_of_values = xp.index(grad, indices)
+        else:
+            grad_of_values = None
+        if not keep:
+            node.indices = FREED
+        return (grad_of_self, grad_of_values)
+
     def release(node):
         node.indices = FREED
 
@@ -219,6 +311,24 @@ class IndexPutBackward1(Node):
             xp.index(grad, indices) if to_values is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        indices = xp.load(node, node.indices, node.indices_v)
+        accumulate = node.accumulate
+        (to_self, _), (to_values, _) = node._edges
+        if to_self is not None:
+            grad_of_self = (
+                grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))
+            )
+        else:
+            grad_of_self = None
+        if to_values is not None:
+            grad_of_values = xp.index(grad, indices)
+        else:
+            grad_of_values = None
+        if not keep:
+            node.indices = FREED
+        return (grad_of_self, grad_of_values)
+
     def release(node):
         node.indices = FREED
 
@@ -243,6 +353,25 @@ class MaskedFillBackward0(Node):
             xp.masked_fill(grad, mask, xp.zeros([], grad.dtype)) if to_self is not None else None,
             xp.where(mask, grad, xp.zeros([], grad.dtype)) if to_value is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        mask = node.mask
+        if type(mask) is Tensor and mask._counter is None and mask._meta is None:
+            mask = mask._array
+        else:
+            mask = xp.load(node, mask, node.mask_v)
+        (to_self, _), (to_value, _) = node._edges
+        if to_self is not None:
+            grad_of_self = xp.masked_fill(grad, mask, xp.zeros([], grad.dtype))
+        else:
+            grad_of_self = None
+        if to_value is not None:
+            grad_of_value = xp.where(mask, grad, xp.zeros([], grad.dtype))
+        else:
+            grad_of_value = None
+        if not keep:
+            node.mask = FREED
+        return (grad_of_self, grad_of_value)
 
     def release(node):
         node.mask = FREED
@@ -277,6 +406,31 @@ class PutAlongAxisBackward0(Node):
             xp.take_along_axis(grad, indices, axis) if to_values is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        indices = node.indices
+        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+            indices = indices._array
+        else:
+            indices = xp.load(node, indices, node.indices_v)
+        axis = node.axis
+        accumulate = node.accumulate
+        (to_self, _), (to_values, _) = node._edges
+        if to_self is not None:
+            grad_of_self = (
+                grad
+                if accumulate
+                else xp.put_along_axis(grad, indices, xp.zeros([], grad.dtype), axis)
+            )
+        else:
+            grad_of_self = None
+        if to_values is not None:
+            grad_of_values = xp.take_along_axis(grad, indices, axis)
+        else:
+            grad_of_values = None
+        if not keep:
+            node.indices = FREED
+        return (grad_of_self, grad_of_values)
+
     def release(node):
         node.indices = FREED
 
@@ -305,6 +459,26 @@ class ScatterBackward0(Node):
             xp.gather(grad, axis, index) if to_src is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        index = node.index
+        if type(index) is Tensor and index._counter is None and index._meta is None:
+            index = index._array
+        else:
+            index = xp.load(node, index, node.index_v)
+        (to_self, _), (to_src, _) = node._edges
+        if to_self is not None:
+            grad_of_self = xp.scatter(grad, axis, index, xp.zeros([], grad.dtype))
+        else:
+            grad_of_self = None
+        if to_src is not None:
+            grad_of_src = xp.gather(grad, axis, index)
+        else:
+            grad_of_src = None
+        if not keep:
+            node.index = FREED
+        return (grad_of_self, grad_of_src)
+
     def release(node):
         node.index = FREED
 
@@ -331,6 +505,26 @@ class ScatterAddBackward0(Node):
             xp.gather(grad, axis, index) if to_src is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        (to_self, _), (to_src, _) = node._edges
+        if to_self is not None:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        if to_src is not None:
+            index = node.index
+            if type(index) is Tensor and index._counter is None and index._meta is None:
+                index = index._array
+            else:
+                index = xp.load(node, index, node.index_v)
+            grad_of_src = xp.gather(grad, axis, index)
+        else:
+            grad_of_src = None
+        if not keep:
+            node.index = FREED
+        return (grad_of_self, grad_of_src)
+
     def release(node):
         node.index = FREED
 
@@ -353,6 +547,19 @@ class TakeAlongAxisBackward0(Node):
         axis = node.axis
         return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        indices = node.indices
+        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+            indices = indices._array
+        else:
+            indices = xp.load(node, indices, node.indices_v)
+        axis = node.axis
+        results = (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
+        if not keep:
+            node.indices = FREED
+        return results
+
     def release(node):
         node.indices = FREED
 
@@ -370,6 +577,9 @@ class ZeroBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.zeros(grad.shape, grad.dtype),)
 
+    def run(node, xp, grad, keep):
+        return (xp.zeros(grad.shape, grad.dtype),)
+
 
 def copy__cpu(self, src):
     write(self, kernels.indexing.copy_(self._array, src._array), "copy_")
@@ -382,17 +592,17 @@ def copy__inplace(self, src):
 
 
 def copy__node(self, src):
-    node = new(CopyBackward0)
+    node = CopyBackward0()
     node._edges = (edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def copy__record(self, src):
     check_inplace(self, True, src)
-    node = new(CopyBackward0)
+    node = CopyBackward0()
     node._edges = (edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, kernels.indexing.copy_(self._array, src._array), "copy_")
     return self
 
@@ -416,17 +626,17 @@ def fill__inplace(self, value):
 
 
 def fill__node(self, value):
-    node = new(FillBackward0)
+    node = FillBackward0()
     node._edges = (edge_of(self), value._edge or edge_of(value))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def fill__record(self, value):
     check_inplace(self, True, value)
-    node = new(FillBackward0)
+    node = FillBackward0()
     node._edges = (edge_of(self), value._edge or edge_of(value))
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, kernels.indexing.fill_(self._array, value._array), "fill_")
     return self
 
@@ -444,22 +654,24 @@ def gather_cpu(self, axis, index):
 
 
 def gather_node(self, axis, index):
-    node = new(GatherBackward0)
+    node = GatherBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
-    node.index, node.index_v = index, version(index)
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
     return node
 
 
 def gather_record(self, axis, index):
-    node = new(GatherBackward0)
+    node = GatherBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
-    node.index, node.index_v = index, version(index)
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
     return recorded(node, kernels.indexing.gather(self._array, axis, index._array))
 
 
@@ -485,18 +697,18 @@ def getitem_view(self, index):
 
 
 def getitem_node(self, index):
-    node = new(GetitemBackward0)
+    node = GetitemBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.index = index
     return node
 
 
 def getitem_record(self, index):
-    node = new(GetitemBackward0)
+    node = GetitemBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.index = index
     return record_view(
@@ -520,17 +732,17 @@ def getitem_backward_cpu(grad_output, shape, index):
 
 
 def getitem_backward_node(grad_output, shape, index):
-    node = new(GetitemBackwardBackward0)
+    node = GetitemBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.index = index
     return node
 
 
 def getitem_backward_record(grad_output, shape, index):
-    node = new(GetitemBackwardBackward0)
+    node = GetitemBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.index = index
     return recorded(node, kernels.indexing.getitem_backward(grad_output._array, shape, index))
 
@@ -550,18 +762,18 @@ def index_cpu(self, indices):
 
 
 def index_node(self, indices):
-    node = new(IndexBackward0)
+    node = IndexBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
     return node
 
 
 def index_record(self, indices):
-    node = new(IndexBackward0)
+    node = IndexBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
     return recorded(
@@ -583,24 +795,26 @@ def index_add_cpu(self, axis, index, source):
 
 
 def index_add_node(self, axis, index, source):
-    node = new(IndexAddBackward0)
+    node = IndexAddBackward0()
     node._edges = (self._edge or edge_of(self), source._edge or edge_of(source))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     return node
 
 
 def index_add_record(self, axis, index, source):
-    node = new(IndexAddBackward0)
+    node = IndexAddBackward0()
     node._edges = (self._edge or edge_of(self), source._edge or edge_of(source))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     return recorded(
@@ -636,12 +850,13 @@ def index_add__inplace(self, axis, index, source):
 
 
 def index_add__node(self, axis, index, source):
-    node = new(IndexAddBackward0)
+    node = IndexAddBackward0()
     node._edges = (edge_of(self), source._edge or edge_of(source))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     return node
@@ -649,12 +864,13 @@ def index_add__node(self, axis, index, source):
 
 def index_add__record(self, axis, index, source):
     check_inplace(self, True, index, source)
-    node = new(IndexAddBackward0)
+    node = IndexAddBackward0()
     node._edges = (edge_of(self), source._edge or edge_of(source))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     record_inplace(
@@ -678,18 +894,18 @@ def index_put_cpu(self, indices, values, accumulate=False):
 
 
 def index_put_node(self, indices, values, accumulate=False):
-    node = new(IndexPutBackward0)
+    node = IndexPutBackward0()
     node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
 
 
 def index_put_record(self, indices, values, accumulate=False):
-    node = new(IndexPutBackward0)
+    node = IndexPutBackward0()
     node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return recorded(
@@ -741,9 +957,9 @@ def index_put__inplace(self, indices, values, accumulate=False):
 
 
 def index_put__node(self, indices, values, accumulate=False):
-    node = new(IndexPutBackward1)
+    node = IndexPutBackward1()
     node._edges = (edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
@@ -751,9 +967,9 @@ def index_put__node(self, indices, values, accumulate=False):
 
 def index_put__record(self, indices, values, accumulate=False):
     check_inplace(self, True, values)
-    node = new(IndexPutBackward1)
+    node = IndexPutBackward1()
     node._edges = (edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     record_inplace(
@@ -783,18 +999,20 @@ def masked_fill_cpu(self, mask, value):
 
 
 def masked_fill_node(self, mask, value):
-    node = new(MaskedFillBackward0)
+    node = MaskedFillBackward0()
     node._edges = (self._edge or edge_of(self), value._edge or edge_of(value))
-    node._hooks = node._metadata = None
-    node.mask, node.mask_v = mask, version(mask)
+    node._hooks = None
+    node.mask = mask
+    node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
 
 
 def masked_fill_record(self, mask, value):
-    node = new(MaskedFillBackward0)
+    node = MaskedFillBackward0()
     node._edges = (self._edge or edge_of(self), value._edge or edge_of(value))
-    node._hooks = node._metadata = None
-    node.mask, node.mask_v = mask, version(mask)
+    node._hooks = None
+    node.mask = mask
+    node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return recorded(node, kernels.indexing.masked_fill(self._array, mask._array, value._array))
 
 
@@ -824,19 +1042,21 @@ def masked_fill__inplace(self, mask, value):
 
 
 def masked_fill__node(self, mask, value):
-    node = new(MaskedFillBackward0)
+    node = MaskedFillBackward0()
     node._edges = (edge_of(self), value._edge or edge_of(value))
-    node._hooks = node._metadata = None
-    node.mask, node.mask_v = mask, version(mask)
+    node._hooks = None
+    node.mask = mask
+    node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
 
 
 def masked_fill__record(self, mask, value):
     check_inplace(self, True, mask, value)
-    node = new(MaskedFillBackward0)
+    node = MaskedFillBackward0()
     node._edges = (edge_of(self), value._edge or edge_of(value))
-    node._hooks = node._metadata = None
-    node.mask, node.mask_v = mask, version(mask)
+    node._hooks = None
+    node.mask = mask
+    node.mask_v = 0 if mask._counter is None else mask._counter[0]
     record_inplace(
         node,
         self,
@@ -855,20 +1075,22 @@ def put_along_axis_cpu(self, indices, values, axis=-1, accumulate=False):
 
 
 def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
-    node = new(PutAlongAxisBackward0)
+    node = PutAlongAxisBackward0()
     node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
     node.accumulate = accumulate
     return node
 
 
 def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
-    node = new(PutAlongAxisBackward0)
+    node = PutAlongAxisBackward0()
     node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
     node.accumulate = accumulate
     return recorded(
@@ -911,10 +1133,11 @@ def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
 
 
 def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
-    node = new(PutAlongAxisBackward0)
+    node = PutAlongAxisBackward0()
     node._edges = (edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
     node.accumulate = accumulate
     return node
@@ -922,10 +1145,11 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     check_inplace(self, True, indices, values)
-    node = new(PutAlongAxisBackward0)
+    node = PutAlongAxisBackward0()
     node._edges = (edge_of(self), values._edge or edge_of(values))
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
     node.accumulate = accumulate
     record_inplace(
@@ -944,20 +1168,22 @@ def scatter_cpu(self, axis, index, src):
 
 
 def scatter_node(self, axis, index, src):
-    node = new(ScatterBackward0)
+    node = ScatterBackward0()
     node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
-    node.index, node.index_v = index, version(index)
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
     return node
 
 
 def scatter_record(self, axis, index, src):
-    node = new(ScatterBackward0)
+    node = ScatterBackward0()
     node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
-    node.index, node.index_v = index, version(index)
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
     return recorded(node, kernels.indexing.scatter(self._array, axis, index._array, src._array))
 
 
@@ -985,21 +1211,23 @@ def scatter__inplace(self, axis, index, src):
 
 
 def scatter__node(self, axis, index, src):
-    node = new(ScatterBackward0)
+    node = ScatterBackward0()
     node._edges = (edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
-    node.index, node.index_v = index, version(index)
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
     return node
 
 
 def scatter__record(self, axis, index, src):
     check_inplace(self, True, index, src)
-    node = new(ScatterBackward0)
+    node = ScatterBackward0()
     node._edges = (edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
-    node.index, node.index_v = index, version(index)
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
     record_inplace(
         node,
         self,
@@ -1014,24 +1242,26 @@ def scatter_add_cpu(self, axis, index, src):
 
 
 def scatter_add_node(self, axis, index, src):
-    node = new(ScatterAddBackward0)
+    node = ScatterAddBackward0()
     node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     return node
 
 
 def scatter_add_record(self, axis, index, src):
-    node = new(ScatterAddBackward0)
+    node = ScatterAddBackward0()
     node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     return recorded(node, kernels.indexing.scatter_add(self._array, axis, index._array, src._array))
@@ -1065,12 +1295,13 @@ def scatter_add__inplace(self, axis, index, src):
 
 
 def scatter_add__node(self, axis, index, src):
-    node = new(ScatterAddBackward0)
+    node = ScatterAddBackward0()
     node._edges = (edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     return node
@@ -1078,12 +1309,13 @@ def scatter_add__node(self, axis, index, src):
 
 def scatter_add__record(self, axis, index, src):
     check_inplace(self, True, index, src)
-    node = new(ScatterAddBackward0)
+    node = ScatterAddBackward0()
     node._edges = (edge_of(self), src._edge or edge_of(src))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     if node._edges[1][0] is not None:
-        node.index, node.index_v = index, version(index)
+        node.index = index
+        node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
     record_inplace(
@@ -1100,21 +1332,23 @@ def take_along_axis_cpu(self, indices, axis=-1):
 
 
 def take_along_axis_node(self, indices, axis=-1):
-    node = new(TakeAlongAxisBackward0)
+    node = TakeAlongAxisBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.indices, node.indices_v = indices, version(indices)
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
     return node
 
 
 def take_along_axis_record(self, indices, axis=-1):
-    node = new(TakeAlongAxisBackward0)
+    node = TakeAlongAxisBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.indices, node.indices_v = indices, version(indices)
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
     return recorded(node, kernels.indexing.take_along_axis(self._array, indices._array, axis))
 
@@ -1138,17 +1372,17 @@ def zero__inplace(self):
 
 
 def zero__node(self):
-    node = new(ZeroBackward0)
+    node = ZeroBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def zero__record(self):
     check_inplace(self, True)
-    node = new(ZeroBackward0)
+    node = ZeroBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, kernels.indexing.zero_(self._array), "zero_")
     return self
 

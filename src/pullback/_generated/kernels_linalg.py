@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class AdjugateBackward0(Node):
@@ -43,6 +43,17 @@ class AdjugateBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp.adjugate_grad(grad, self),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.adjugate_grad(grad, self),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -53,15 +64,24 @@ class InvOrInfBackward0(Node):
     self: inv_grad(grad, result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.inv_grad(grad, result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.inv_grad(grad, result),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -76,7 +96,7 @@ class LinalgCholeskyBackward0(Node):
     self: cholesky_grad(grad, result, upper)
     """
 
-    __slots__ = ("result", "upper")
+    __slots__ = ("result", "result_c", "upper")
     _saves = ("upper", "result")
     _saves_tensors = ("result",)
 
@@ -84,8 +104,18 @@ class LinalgCholeskyBackward0(Node):
         if grad is None:
             return (None,) * len(node._edges)
         upper = node.upper
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.cholesky_grad(grad, result, upper),)
+
+    def run(node, xp, grad, keep):
+        upper = node.upper
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.cholesky_grad(grad, result, upper),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -119,6 +149,33 @@ class LinalgCrossBackward0(Node):
             xp.cross_grad(grad, xp.conj(self), other_shape, axis) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        other_shape = node.other_shape
+        axis = node.axis
+        self_shape = node.self_shape
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.cross_grad(grad, self.conjugate(), other_shape, axis)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.cross_grad(other.conjugate(), grad, self_shape, axis)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -139,6 +196,17 @@ class LinalgDetBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp.det_grad(grad, self),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.det_grad(grad, self),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -153,14 +221,15 @@ class LinalgEigBackward0(Node):
     _saves = ("eigenvalues", "eigenvectors")
     _saves_tensors = ("eigenvalues", "eigenvectors")
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
         grad_eigenvalues = grads[0]
         grad_eigenvectors = grads[1]
-        eigenvalues = xp.load_output(node, node.eigenvalues)
-        eigenvectors = xp.load_output(node, node.eigenvectors)
+        eigenvalues = xp.load_output(node, saved_output(node, "eigenvalues"))
+        eigenvectors = xp.load_output(node, saved_output(node, "eigenvectors"))
         return (xp.eig_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors),)
 
     def release(node):
@@ -181,14 +250,15 @@ class LinalgEighBackward0(Node):
     _saves = ("eigenvalues", "eigenvectors")
     _saves_tensors = ("eigenvalues", "eigenvectors")
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
         grad_eigenvalues = grads[0]
         grad_eigenvectors = grads[1]
-        eigenvalues = xp.load_output(node, node.eigenvalues)
-        eigenvectors = xp.load_output(node, node.eigenvectors)
+        eigenvalues = xp.load_output(node, saved_output(node, "eigenvalues"))
+        eigenvectors = xp.load_output(node, saved_output(node, "eigenvectors"))
         return (xp.eigh_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors),)
 
     def release(node):
@@ -215,6 +285,17 @@ class LinalgEigvalsBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp.eigvals_grad(grad, self),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.eigvals_grad(grad, self),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -236,6 +317,18 @@ class LinalgEigvalshBackward0(Node):
         UPLO = node.UPLO
         return (xp.eigvalsh_grad(grad, self, UPLO),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        UPLO = node.UPLO
+        results = (xp.eigvalsh_grad(grad, self, UPLO),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -256,6 +349,17 @@ class LinalgExpmBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp.expm_frechet(xp.mh(self), grad),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.expm_frechet(xp.mh(self), grad),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -266,15 +370,24 @@ class LinalgInvBackward0(Node):
     self: inv_grad(grad, result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.inv_grad(grad, result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.inv_grad(grad, result),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -293,13 +406,14 @@ class LinalgLstsqBackward0(Node):
     _saves = ("self", "other", "x")
     _saves_tensors = ("self", "other", "x")
     _outputs = 4
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        x = xp.load_output(node, node.x)
+        x = xp.load_output(node, saved_output(node, "x"))
         (to_self, _), (to_other, _) = node._edges
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.lstsq_grad(grads, self, other, x, grad_input_mask)
@@ -318,7 +432,7 @@ class LinalgPinvBackward0(Node):
     self: pinv_grad(grad, self, result)
     """
 
-    __slots__ = ("result", "self", "self_v")
+    __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
 
@@ -326,8 +440,22 @@ class LinalgPinvBackward0(Node):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.pinv_grad(grad, self, result),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.pinv_grad(grad, self, result),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -346,14 +474,15 @@ class LinalgQrBackward0(Node):
     _saves = ("Q", "R")
     _saves_tensors = ("Q", "R")
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
         grad_Q = grads[0]
         grad_R = grads[1]
-        Q = xp.load_output(node, node.Q)
-        R = xp.load_output(node, node.R)
+        Q = xp.load_output(node, saved_output(node, "Q"))
+        R = xp.load_output(node, saved_output(node, "R"))
         return (xp.qr_grad(grad_Q, grad_R, Q, R),)
 
     def release(node):
@@ -374,6 +503,7 @@ class LinalgSlogdetBackward0(Node):
     _saves = ("self", "sign")
     _saves_tensors = ("self", "sign")
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -381,7 +511,7 @@ class LinalgSlogdetBackward0(Node):
         grad_sign = grads[0]
         grad_logabsdet = grads[1]
         self = xp.load(node, node.self, node.self_v)
-        sign = xp.load_output(node, node.sign)
+        sign = xp.load_output(node, saved_output(node, "sign"))
         return (xp.slogdet_grad(grad_sign, grad_logabsdet, self, sign),)
 
     def release(node):
@@ -397,7 +527,7 @@ class LinalgSolveBackward0(Node):
     self, other: solve_grad(grad, self, result, other.ndim == 1, grad_input_mask)
     """
 
-    __slots__ = ("other_ndim", "result", "self", "self_v")
+    __slots__ = ("other_ndim", "result", "result_c", "self", "self_v")
     _saves = ("self", "other_ndim", "result")
     _saves_tensors = ("self", "result")
 
@@ -406,12 +536,31 @@ class LinalgSolveBackward0(Node):
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         other_ndim = node.other_ndim
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.solve_grad(
             grad, self, result, other_ndim == 1, grad_input_mask
         )
+        return (grad_of_self, grad_of_other)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other_ndim = node.other_ndim
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        (to_self, _), (to_other, _) = node._edges
+        grad_input_mask = (to_self is not None, to_other is not None)
+        grad_of_self, grad_of_other = xp.solve_grad(
+            grad, self, result, other_ndim == 1, grad_input_mask
+        )
+        if not keep:
+            node.self = node.result = FREED
         return (grad_of_self, grad_of_other)
 
     def release(node):
@@ -431,13 +580,14 @@ class LinalgSvdBackward0(Node):
     _saves = ("U", "S", "Vh")
     _saves_tensors = ("U", "S", "Vh")
     _outputs = 3
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        U = xp.load_output(node, node.U)
-        S = xp.load_output(node, node.S)
-        Vh = xp.load_output(node, node.Vh)
+        U = xp.load_output(node, saved_output(node, "U"))
+        S = xp.load_output(node, saved_output(node, "S"))
+        Vh = xp.load_output(node, saved_output(node, "Vh"))
         return (xp.svd_grad(grads, U, S, Vh),)
 
     def release(node):
@@ -465,6 +615,17 @@ class LinalgSvdvalsBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp.svdvals_grad(grad, self),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.svdvals_grad(grad, self),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -475,7 +636,7 @@ class LinalgVectorNormBackward0(Node):
     self: vector_norm_grad(grad, self, result, axis, keepdims, ord)
     """
 
-    __slots__ = ("axis", "keepdims", "ord", "result", "self", "self_v")
+    __slots__ = ("axis", "keepdims", "ord", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ord", "result")
     _saves_tensors = ("self", "result")
 
@@ -486,8 +647,25 @@ class LinalgVectorNormBackward0(Node):
         axis = node.axis
         keepdims = node.keepdims
         ord = node.ord
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.vector_norm_grad(grad, self, result, axis, keepdims, ord),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        ord = node.ord
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.vector_norm_grad(grad, self, result, axis, keepdims, ord),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -501,18 +679,20 @@ def _adjugate_cpu(self):
 
 
 def _adjugate_node(self):
-    node = new(AdjugateBackward0)
+    node = AdjugateBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def _adjugate_record(self):
-    node = new(AdjugateBackward0)
+    node = AdjugateBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.linalg.adjugate(self._array))
 
 
@@ -529,18 +709,19 @@ def _inv_or_inf_cpu(self):
 
 
 def _inv_or_inf_node(self):
-    node = new(InvOrInfBackward0)
+    node = InvOrInfBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def _inv_or_inf_record(self):
-    node = new(InvOrInfBackward0)
+    node = InvOrInfBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, kernels.linalg.inv_or_inf(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -557,20 +738,21 @@ def linalg_cholesky_cpu(self, *, upper=False):
 
 
 def linalg_cholesky_node(self, *, upper=False):
-    node = new(LinalgCholeskyBackward0)
+    node = LinalgCholeskyBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.upper = upper
     return node
 
 
 def linalg_cholesky_record(self, *, upper=False):
-    node = new(LinalgCholeskyBackward0)
+    node = LinalgCholeskyBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.upper = upper
     result = recorded(node, kernels.linalg.cholesky(self._array, upper=upper))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -587,36 +769,40 @@ def linalg_cross_cpu(self, other, *, axis=-1):
 
 
 def linalg_cross_node(self, other, *, axis=-1):
-    node = new(LinalgCrossBackward0)
+    node = LinalgCrossBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def linalg_cross_record(self, other, *, axis=-1):
-    node = new(LinalgCrossBackward0)
+    node = LinalgCrossBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, kernels.products.cross(self._array, other._array, axis=axis))
@@ -635,18 +821,20 @@ def linalg_det_cpu(self):
 
 
 def linalg_det_node(self):
-    node = new(LinalgDetBackward0)
+    node = LinalgDetBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def linalg_det_record(self):
-    node = new(LinalgDetBackward0)
+    node = LinalgDetBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.linalg.det(self._array))
 
 
@@ -663,16 +851,16 @@ def linalg_eig_cpu(self):
 
 
 def linalg_eig_node(self):
-    node = new(LinalgEigBackward0)
+    node = LinalgEigBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def linalg_eig_record(self):
-    node = new(LinalgEigBackward0)
+    node = LinalgEigBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     eigenvalues, eigenvectors = recorded_several(
         node, kernels.linalg.eig(self._array), (True, True)
     )
@@ -694,16 +882,16 @@ def linalg_eigh_cpu(self, UPLO="L"):
 
 
 def linalg_eigh_node(self, UPLO="L"):
-    node = new(LinalgEighBackward0)
+    node = LinalgEighBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def linalg_eigh_record(self, UPLO="L"):
-    node = new(LinalgEighBackward0)
+    node = LinalgEighBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     eigenvalues, eigenvectors = recorded_several(
         node, kernels.linalg.eigh(self._array, UPLO), (True, True)
     )
@@ -725,18 +913,20 @@ def linalg_eigvals_cpu(self):
 
 
 def linalg_eigvals_node(self):
-    node = new(LinalgEigvalsBackward0)
+    node = LinalgEigvalsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def linalg_eigvals_record(self):
-    node = new(LinalgEigvalsBackward0)
+    node = LinalgEigvalsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.linalg.eigvals(self._array))
 
 
@@ -753,19 +943,21 @@ def linalg_eigvalsh_cpu(self, UPLO="L"):
 
 
 def linalg_eigvalsh_node(self, UPLO="L"):
-    node = new(LinalgEigvalshBackward0)
+    node = LinalgEigvalshBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.UPLO = UPLO
     return node
 
 
 def linalg_eigvalsh_record(self, UPLO="L"):
-    node = new(LinalgEigvalshBackward0)
+    node = LinalgEigvalshBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.UPLO = UPLO
     return recorded(node, kernels.linalg.eigvalsh(self._array, UPLO))
 
@@ -783,18 +975,20 @@ def linalg_expm_cpu(self):
 
 
 def linalg_expm_node(self):
-    node = new(LinalgExpmBackward0)
+    node = LinalgExpmBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def linalg_expm_record(self):
-    node = new(LinalgExpmBackward0)
+    node = LinalgExpmBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.linalg.expm(self._array))
 
 
@@ -811,18 +1005,19 @@ def linalg_inv_cpu(self):
 
 
 def linalg_inv_node(self):
-    node = new(LinalgInvBackward0)
+    node = LinalgInvBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def linalg_inv_record(self):
-    node = new(LinalgInvBackward0)
+    node = LinalgInvBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, kernels.linalg.inv(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -839,20 +1034,24 @@ def linalg_lstsq_cpu(self, other, rcond=None):
 
 
 def linalg_lstsq_node(self, other, rcond=None):
-    node = new(LinalgLstsqBackward0)
+    node = LinalgLstsqBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def linalg_lstsq_record(self, other, rcond=None):
-    node = new(LinalgLstsqBackward0)
+    node = LinalgLstsqBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     x, residuals, rank, s = recorded_several(
         node, kernels.linalg.lstsq(self._array, other._array, rcond), (True, True, False, True)
     )
@@ -880,20 +1079,23 @@ def linalg_pinv_cpu(self, rcond=None, hermitian=False, *, rtol=None):
 
 
 def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
-    node = new(LinalgPinvBackward0)
+    node = LinalgPinvBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def linalg_pinv_record(self, rcond=None, hermitian=False, *, rtol=None):
-    node = new(LinalgPinvBackward0)
+    node = LinalgPinvBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, kernels.linalg.pinv(self._array, rcond, hermitian, rtol=rtol))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -910,16 +1112,16 @@ def linalg_qr_cpu(self, mode="reduced"):
 
 
 def linalg_qr_node(self, mode="reduced"):
-    node = new(LinalgQrBackward0)
+    node = LinalgQrBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def linalg_qr_record(self, mode="reduced"):
-    node = new(LinalgQrBackward0)
+    node = LinalgQrBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     Q, R = recorded_several(node, kernels.linalg.qr(self._array, mode), (True, True))
     node.save_outputs(Q, R)
     return Q, R
@@ -939,18 +1141,20 @@ def linalg_slogdet_cpu(self):
 
 
 def linalg_slogdet_node(self):
-    node = new(LinalgSlogdetBackward0)
+    node = LinalgSlogdetBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def linalg_slogdet_record(self):
-    node = new(LinalgSlogdetBackward0)
+    node = LinalgSlogdetBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     sign, logabsdet = recorded_several(node, kernels.linalg.slogdet(self._array), (True, True))
     node.save_outputs(sign, logabsdet)
     return sign, logabsdet
@@ -970,22 +1174,25 @@ def linalg_solve_cpu(self, other):
 
 
 def linalg_solve_node(self, other):
-    node = new(LinalgSolveBackward0)
+    node = LinalgSolveBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.other_ndim = other.ndim
     return node
 
 
 def linalg_solve_record(self, other):
-    node = new(LinalgSolveBackward0)
+    node = LinalgSolveBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.other_ndim = other.ndim
     result = recorded(node, kernels.linalg.solve(self._array, other._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1002,16 +1209,16 @@ def linalg_svd_cpu(self, full_matrices=True, hermitian=False):
 
 
 def linalg_svd_node(self, full_matrices=True, hermitian=False):
-    node = new(LinalgSvdBackward0)
+    node = LinalgSvdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def linalg_svd_record(self, full_matrices=True, hermitian=False):
-    node = new(LinalgSvdBackward0)
+    node = LinalgSvdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     U, S, Vh = recorded_several(
         node, kernels.linalg.svd(self._array, full_matrices, hermitian), (True, True, True)
     )
@@ -1033,18 +1240,20 @@ def linalg_svdvals_cpu(self):
 
 
 def linalg_svdvals_node(self):
-    node = new(LinalgSvdvalsBackward0)
+    node = LinalgSvdvalsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def linalg_svdvals_record(self):
-    node = new(LinalgSvdvalsBackward0)
+    node = LinalgSvdvalsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.linalg.svdvals(self._array))
 
 
@@ -1061,10 +1270,11 @@ def linalg_vector_norm_cpu(self, *, axis=None, keepdims=False, ord=2):
 
 
 def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
-    node = new(LinalgVectorNormBackward0)
+    node = LinalgVectorNormBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     node.ord = ord
@@ -1072,17 +1282,19 @@ def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
 
 
 def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
-    node = new(LinalgVectorNormBackward0)
+    node = LinalgVectorNormBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     node.ord = ord
     result = recorded(
         node, kernels.linalg.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord)
     )
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class DropoutBackward0(Node):
@@ -37,6 +37,7 @@ class DropoutBackward0(Node):
     _saves = ("p", "mask")
     _saves_tensors = ("mask",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -44,7 +45,7 @@ class DropoutBackward0(Node):
         grads = xp.materialize(node, grads)
         grad = grads[0]
         p = node.p
-        mask = xp.load_output(node, node.mask)
+        mask = xp.load_output(node, saved_output(node, "mask"))
         return (xp._masked_scale(grad, mask, xp.dropout_scale(p)),)
 
     def release(node):
@@ -71,6 +72,18 @@ class EmbeddingBackwardBackward0(Node):
         padding_idx = node.padding_idx
         return (xp.embedding_rows(grad, indices, padding_idx),)
 
+    def run(node, xp, grad, keep):
+        indices = node.indices
+        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+            indices = indices._array
+        else:
+            indices = xp.load(node, indices, node.indices_v)
+        padding_idx = node.padding_idx
+        results = (xp.embedding_rows(grad, indices, padding_idx),)
+        if not keep:
+            node.indices = FREED
+        return results
+
     def release(node):
         node.indices = FREED
 
@@ -92,6 +105,18 @@ class MaskedScaleBackward0(Node):
         scale = node.scale
         return (xp._masked_scale(grad, mask, scale),)
 
+    def run(node, xp, grad, keep):
+        mask = node.mask
+        if type(mask) is Tensor and mask._counter is None and mask._meta is None:
+            mask = mask._array
+        else:
+            mask = xp.load(node, mask, node.mask_v)
+        scale = node.scale
+        results = (xp._masked_scale(grad, mask, scale),)
+        if not keep:
+            node.mask = FREED
+        return results
+
     def release(node):
         node.mask = FREED
 
@@ -102,7 +127,7 @@ class SafeSoftmaxBackward0(Node):
     self: softmax_vjp(grad, result, axis)
     """
 
-    __slots__ = ("axis", "result")
+    __slots__ = ("axis", "result", "result_c")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
 
@@ -110,8 +135,18 @@ class SafeSoftmaxBackward0(Node):
         if grad is None:
             return (None,) * len(node._edges)
         axis = node.axis
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.softmax_vjp(grad, result, axis),)
+
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.softmax_vjp(grad, result, axis),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -137,6 +172,19 @@ class EmbeddingBackward0(Node):
         weight_shape = node.weight_shape
         padding_idx = node.padding_idx
         return (xp._embedding_backward(grad, self, weight_shape[0], padding_idx),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        weight_shape = node.weight_shape
+        padding_idx = node.padding_idx
+        results = (xp._embedding_backward(grad, self, weight_shape[0], padding_idx),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -166,6 +214,34 @@ class LinearBackward0(Node):
             grad if to_bias is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_weight, _), (to_bias, _) = node._edges
+        if to_bias is not None:
+            grad_of_bias = grad
+        else:
+            grad_of_bias = None
+        if to_self is not None:
+            weight = node.weight
+            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+                weight = weight._array
+            else:
+                weight = xp.load(node, weight, node.weight_v)
+            grad_of_self = xp.linear(grad, xp.matrix_transpose(weight.conjugate()))
+        else:
+            grad_of_self = None
+        if to_weight is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_weight = xp.linear_weight(grad, self)
+        else:
+            grad_of_weight = None
+        if not keep:
+            node.weight = node.self = FREED
+        return (grad_of_self, grad_of_weight, grad_of_bias)
+
     def release(node):
         node.weight = node.self = FREED
 
@@ -175,17 +251,17 @@ def _dropout_cpu(self, p, generator=None):
 
 
 def _dropout_node(self, p, generator=None):
-    node = new(DropoutBackward0)
+    node = DropoutBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.p = p
     return node
 
 
 def _dropout_record(self, p, generator=None):
-    node = new(DropoutBackward0)
+    node = DropoutBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.p = p
     output, mask = recorded_several(
         node, kernels.nn.dropout(self._array, p, generator), (True, False)
@@ -209,19 +285,21 @@ def _embedding_backward_cpu(grad_output, indices, rows, padding_idx=None):
 
 
 def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
-    node = new(EmbeddingBackwardBackward0)
+    node = EmbeddingBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
     return node
 
 
 def _embedding_backward_record(grad_output, indices, rows, padding_idx=None):
-    node = new(EmbeddingBackwardBackward0)
+    node = EmbeddingBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
     return recorded(
         node, kernels.nn.embedding_backward(grad_output._array, indices._array, rows, padding_idx)
@@ -241,19 +319,21 @@ def _masked_scale_cpu(self, mask, scale):
 
 
 def _masked_scale_node(self, mask, scale):
-    node = new(MaskedScaleBackward0)
+    node = MaskedScaleBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.mask, node.mask_v = mask, version(mask)
+    node._hooks = None
+    node.mask = mask
+    node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
     return node
 
 
 def _masked_scale_record(self, mask, scale):
-    node = new(MaskedScaleBackward0)
+    node = MaskedScaleBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.mask, node.mask_v = mask, version(mask)
+    node._hooks = None
+    node.mask = mask
+    node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
     return recorded(node, kernels.nn.masked_scale(self._array, mask._array, scale))
 
@@ -271,20 +351,21 @@ def _safe_softmax_cpu(self, axis=-1):
 
 
 def _safe_softmax_node(self, axis=-1):
-    node = new(SafeSoftmaxBackward0)
+    node = SafeSoftmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     return node
 
 
 def _safe_softmax_record(self, axis=-1):
-    node = new(SafeSoftmaxBackward0)
+    node = SafeSoftmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     result = recorded(node, kernels.nn.safe_softmax(self._array, axis))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -301,20 +382,22 @@ def embedding_cpu(self, weight, padding_idx=None):
 
 
 def embedding_node(self, weight, padding_idx=None):
-    node = new(EmbeddingBackward0)
+    node = EmbeddingBackward0()
     node._edges = (weight._edge or edge_of(weight),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight.shape
     node.padding_idx = padding_idx
     return node
 
 
 def embedding_record(self, weight, padding_idx=None):
-    node = new(EmbeddingBackward0)
+    node = EmbeddingBackward0()
     node._edges = (weight._edge or edge_of(weight),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight.shape
     node.padding_idx = padding_idx
     return recorded(node, kernels.nn.embedding(self._array, weight._array, padding_idx))
@@ -335,38 +418,42 @@ def linear_cpu(self, weight, bias=None):
 
 
 def linear_node(self, weight, bias=None):
-    node = new(LinearBackward0)
+    node = LinearBackward0()
     node._edges = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     return node
 
 
 def linear_record(self, weight, bias=None):
-    node = new(LinearBackward0)
+    node = LinearBackward0()
     node._edges = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     return recorded(

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class EluCurveBackward0(Node):
@@ -33,16 +33,28 @@ class EluCurveBackward0(Node):
     self: grad * input_scale * result
     """
 
-    __slots__ = ("input_scale", "result")
+    __slots__ = ("input_scale", "result", "result_c")
     _saves = ("input_scale", "result")
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         input_scale = node.input_scale
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * input_scale * result,)
+
+    def run(node, xp, grad, keep):
+        input_scale = node.input_scale
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * input_scale * result,)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -60,6 +72,7 @@ class EluSlopeBackward0(Node):
     __slots__ = ("alpha", "input_scale", "scale", "self", "self_v")
     _saves = ("self", "alpha", "scale", "input_scale")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -69,6 +82,20 @@ class EluSlopeBackward0(Node):
         scale = node.scale
         input_scale = node.input_scale
         return (grad * xp._elu_curve(self, alpha, scale, input_scale),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        alpha = node.alpha
+        scale = node.scale
+        input_scale = node.input_scale
+        results = (grad * xp._elu_curve(self, alpha, scale, input_scale),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -83,6 +110,7 @@ class GeluSlopeBackward0(Node):
     __slots__ = ("approximate", "self", "self_v")
     _saves = ("self", "approximate")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -90,6 +118,18 @@ class GeluSlopeBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         approximate = node.approximate
         return (grad * xp.gelu_curve(self, approximate),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        approximate = node.approximate
+        results = (grad * xp.gelu_curve(self, approximate),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -104,12 +144,24 @@ class HardswishSlopeBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -121,15 +173,26 @@ class LogsigmoidSlopeBackward0(Node):
     self: grad * result * (result - 1)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * result * (result - 1),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * result * (result - 1),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -147,12 +210,24 @@ class MishSlopeBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.mish_curve(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.mish_curve(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -174,6 +249,18 @@ class PassAboveBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         bound = node.bound
         return (xp._pass_above(grad, self, bound),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        bound = node.bound
+        results = (xp._pass_above(grad, self, bound),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -197,6 +284,19 @@ class PassBetweenBackward0(Node):
         high = node.high
         return (xp._pass_between(grad, self, low, high),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        low = node.low
+        high = node.high
+        results = (xp._pass_between(grad, self, low, high),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -217,6 +317,18 @@ class PassLeakyBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         slope = node.slope
         return (xp._pass_leaky(grad, self, slope),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        slope = node.slope
+        results = (xp._pass_leaky(grad, self, slope),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -239,6 +351,19 @@ class PassOutsideBackward0(Node):
         low = node.low
         high = node.high
         return (xp._pass_outside(grad, self, low, high),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        low = node.low
+        high = node.high
+        results = (xp._pass_outside(grad, self, low, high),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -266,6 +391,30 @@ class PreluBackward0(Node):
             xp.where(self > 0, 0, grad * self) if to_weight is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        (to_self, _), (to_weight, _) = node._edges
+        if to_self is not None:
+            weight = node.weight
+            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+                weight = weight._array
+            else:
+                weight = xp.load(node, weight, node.weight_v)
+            grad_of_self = xp.where(self > 0, grad, grad * weight)
+        else:
+            grad_of_self = None
+        if to_weight is not None:
+            grad_of_weight = xp.where(self > 0, 0, grad * self)
+        else:
+            grad_of_weight = None
+        if not keep:
+            node.self = node.weight = FREED
+        return (grad_of_self, grad_of_weight)
+
     def release(node):
         node.self = node.weight = FREED
 
@@ -279,12 +428,24 @@ class SiluSlopeBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.silu_curve(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.silu_curve(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -299,6 +460,7 @@ class CeluBackward0(Node):
     __slots__ = ("alpha", "self", "self_v")
     _saves = ("self", "alpha")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -306,6 +468,18 @@ class CeluBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        alpha = node.alpha
+        results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -320,6 +494,7 @@ class EluBackward0(Node):
     __slots__ = ("alpha", "self", "self_v")
     _saves = ("self", "alpha")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -327,6 +502,18 @@ class EluBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        alpha = node.alpha
+        results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -341,6 +528,7 @@ class GeluBackward0(Node):
     __slots__ = ("approximate", "self", "self_v")
     _saves = ("self", "approximate")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -348,6 +536,18 @@ class GeluBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         approximate = node.approximate
         return (grad * xp._gelu_slope(self, approximate=approximate),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        approximate = node.approximate
+        results = (grad * xp._gelu_slope(self, approximate=approximate),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -370,6 +570,18 @@ class HardshrinkBackward0(Node):
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        lambd = node.lambd
+        results = (xp._pass_outside(grad, self, -lambd, lambd),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -383,12 +595,24 @@ class HardsigmoidBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -403,12 +627,24 @@ class HardswishBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._hardswish_slope(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp._hardswish_slope(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -432,6 +668,19 @@ class HardtanhBackward0(Node):
         max_val = node.max_val
         return (xp._pass_between(grad, self, min_val, max_val),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        min_val = node.min_val
+        max_val = node.max_val
+        results = (xp._pass_between(grad, self, min_val, max_val),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -453,6 +702,18 @@ class LeakyReluBackward0(Node):
         negative_slope = node.negative_slope
         return (xp._pass_leaky(grad, self, negative_slope),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        negative_slope = node.negative_slope
+        results = (xp._pass_leaky(grad, self, negative_slope),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -463,16 +724,27 @@ class LogSoftmaxBackward0(Node):
     self: grad - exp(result) * sum(grad, axis, True)
     """
 
-    __slots__ = ("axis", "result")
+    __slots__ = ("axis", "result", "result_c")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         axis = node.axis
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad - xp.exp(result) * xp.sum(grad, axis, True),)
+
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad - xp.exp(result) * xp.sum(grad, axis, True),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -490,12 +762,24 @@ class LogsigmoidBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._logsigmoid_slope(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp._logsigmoid_slope(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -510,12 +794,24 @@ class MishBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._mish_slope(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp._mish_slope(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -527,15 +823,24 @@ class ReluBackward0(Node):
     self: _pass_above(grad, result, 0.0)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp._pass_above(grad, result, 0.0),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp._pass_above(grad, result, 0.0),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -560,6 +865,17 @@ class Relu6Backward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp._pass_between(grad, self, 0.0, 6.0),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp._pass_between(grad, self, 0.0, 6.0),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -573,12 +889,24 @@ class SeluBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -593,12 +921,24 @@ class SiluBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._silu_slope(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp._silu_slope(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -610,7 +950,7 @@ class SoftmaxBackward0(Node):
     self: softmax_vjp(grad, result, axis)
     """
 
-    __slots__ = ("axis", "result")
+    __slots__ = ("axis", "result", "result_c")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
 
@@ -618,8 +958,18 @@ class SoftmaxBackward0(Node):
         if grad is None:
             return (None,) * len(node._edges)
         axis = node.axis
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.softmax_vjp(grad, result, axis),)
+
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.softmax_vjp(grad, result, axis),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -645,6 +995,18 @@ class SoftshrinkBackward0(Node):
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        lambd = node.lambd
+        results = (xp._pass_outside(grad, self, -lambd, lambd),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -658,12 +1020,24 @@ class SoftsignBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / (1 + xp.abs(self)) / (1 + xp.abs(self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / (1 + xp.abs(self)) / (1 + xp.abs(self)),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -675,16 +1049,31 @@ class TanhshrinkBackward0(Node):
     self: grad * conj(square(self - result))
     """
 
-    __slots__ = ("result", "self", "self_v")
+    __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(xp.square(self - result)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * xp.square(self - result).conjugate(),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -710,6 +1099,18 @@ class ThresholdBackward0(Node):
         threshold = node.threshold
         return (xp._pass_above(grad, self, threshold),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        threshold = node.threshold
+        results = (xp._pass_above(grad, self, threshold),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -719,20 +1120,21 @@ def _elu_curve_cpu(self, alpha, scale, input_scale):
 
 
 def _elu_curve_node(self, alpha, scale, input_scale):
-    node = new(EluCurveBackward0)
+    node = EluCurveBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.input_scale = input_scale
     return node
 
 
 def _elu_curve_record(self, alpha, scale, input_scale):
-    node = new(EluCurveBackward0)
+    node = EluCurveBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.input_scale = input_scale
     result = recorded(node, kernels.nn_activation.elu_curve(self._array, alpha, scale, input_scale))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -749,10 +1151,11 @@ def _elu_slope_cpu(self, alpha, scale, input_scale):
 
 
 def _elu_slope_node(self, alpha, scale, input_scale):
-    node = new(EluSlopeBackward0)
+    node = EluSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
     node.scale = scale
     node.input_scale = input_scale
@@ -760,10 +1163,11 @@ def _elu_slope_node(self, alpha, scale, input_scale):
 
 
 def _elu_slope_record(self, alpha, scale, input_scale):
-    node = new(EluSlopeBackward0)
+    node = EluSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
     node.scale = scale
     node.input_scale = input_scale
@@ -783,19 +1187,21 @@ def _gelu_slope_cpu(self, *, approximate="none"):
 
 
 def _gelu_slope_node(self, *, approximate="none"):
-    node = new(GeluSlopeBackward0)
+    node = GeluSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
     return node
 
 
 def _gelu_slope_record(self, *, approximate="none"):
-    node = new(GeluSlopeBackward0)
+    node = GeluSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
     return recorded(node, kernels.nn_activation.gelu_slope(self._array, approximate=approximate))
 
@@ -813,18 +1219,20 @@ def _hardswish_slope_cpu(self):
 
 
 def _hardswish_slope_node(self):
-    node = new(HardswishSlopeBackward0)
+    node = HardswishSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def _hardswish_slope_record(self):
-    node = new(HardswishSlopeBackward0)
+    node = HardswishSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.hardswish_slope(self._array))
 
 
@@ -841,18 +1249,19 @@ def _logsigmoid_slope_cpu(self):
 
 
 def _logsigmoid_slope_node(self):
-    node = new(LogsigmoidSlopeBackward0)
+    node = LogsigmoidSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def _logsigmoid_slope_record(self):
-    node = new(LogsigmoidSlopeBackward0)
+    node = LogsigmoidSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, kernels.nn_activation.logsigmoid_slope(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -869,18 +1278,20 @@ def _mish_slope_cpu(self):
 
 
 def _mish_slope_node(self):
-    node = new(MishSlopeBackward0)
+    node = MishSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def _mish_slope_record(self):
-    node = new(MishSlopeBackward0)
+    node = MishSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.mish_slope(self._array))
 
 
@@ -897,19 +1308,21 @@ def _pass_above_cpu(grad_output, self, bound):
 
 
 def _pass_above_node(grad_output, self, bound):
-    node = new(PassAboveBackward0)
+    node = PassAboveBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
     return node
 
 
 def _pass_above_record(grad_output, self, bound):
-    node = new(PassAboveBackward0)
+    node = PassAboveBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
     return recorded(node, kernels.nn_activation.pass_above(grad_output._array, self._array, bound))
 
@@ -927,20 +1340,22 @@ def _pass_between_cpu(grad_output, self, low, high):
 
 
 def _pass_between_node(grad_output, self, low, high):
-    node = new(PassBetweenBackward0)
+    node = PassBetweenBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
     return node
 
 
 def _pass_between_record(grad_output, self, low, high):
-    node = new(PassBetweenBackward0)
+    node = PassBetweenBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
     return recorded(
@@ -961,19 +1376,21 @@ def _pass_leaky_cpu(grad_output, self, slope):
 
 
 def _pass_leaky_node(grad_output, self, slope):
-    node = new(PassLeakyBackward0)
+    node = PassLeakyBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
     return node
 
 
 def _pass_leaky_record(grad_output, self, slope):
-    node = new(PassLeakyBackward0)
+    node = PassLeakyBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
     return recorded(node, kernels.nn_activation.pass_leaky(grad_output._array, self._array, slope))
 
@@ -991,20 +1408,22 @@ def _pass_outside_cpu(grad_output, self, low, high):
 
 
 def _pass_outside_node(grad_output, self, low, high):
-    node = new(PassOutsideBackward0)
+    node = PassOutsideBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
     return node
 
 
 def _pass_outside_record(grad_output, self, low, high):
-    node = new(PassOutsideBackward0)
+    node = PassOutsideBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
     return recorded(
@@ -1025,24 +1444,28 @@ def _prelu_cpu(self, weight):
 
 
 def _prelu_node(self, weight):
-    node = new(PreluBackward0)
+    node = PreluBackward0()
     node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     return node
 
 
 def _prelu_record(self, weight):
-    node = new(PreluBackward0)
+    node = PreluBackward0()
     node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     return recorded(node, kernels.nn_activation.prelu(self._array, weight._array))
@@ -1061,18 +1484,20 @@ def _silu_slope_cpu(self):
 
 
 def _silu_slope_node(self):
-    node = new(SiluSlopeBackward0)
+    node = SiluSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def _silu_slope_record(self):
-    node = new(SiluSlopeBackward0)
+    node = SiluSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.silu_slope(self._array))
 
 
@@ -1089,19 +1514,21 @@ def celu_cpu(self, alpha=1.0):
 
 
 def celu_node(self, alpha=1.0):
-    node = new(CeluBackward0)
+    node = CeluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
     return node
 
 
 def celu_record(self, alpha=1.0):
-    node = new(CeluBackward0)
+    node = CeluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
     return recorded(node, kernels.nn_activation.celu(self._array, alpha))
 
@@ -1125,9 +1552,9 @@ def celu__inplace(self, alpha=1.0):
 
 
 def celu__node(self, alpha=1.0):
-    node = new(CeluBackward0)
+    node = CeluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.alpha = alpha
     return node
@@ -1135,9 +1562,9 @@ def celu__node(self, alpha=1.0):
 
 def celu__record(self, alpha=1.0):
     check_inplace(self, True)
-    node = new(CeluBackward0)
+    node = CeluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.alpha = alpha
     record_inplace(node, self, kernels.nn_activation.celu(self._array, alpha), "celu_")
@@ -1149,19 +1576,21 @@ def elu_cpu(self, alpha=1.0):
 
 
 def elu_node(self, alpha=1.0):
-    node = new(EluBackward0)
+    node = EluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
     return node
 
 
 def elu_record(self, alpha=1.0):
-    node = new(EluBackward0)
+    node = EluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
     return recorded(node, kernels.nn_activation.elu(self._array, alpha))
 
@@ -1185,9 +1614,9 @@ def elu__inplace(self, alpha=1.0):
 
 
 def elu__node(self, alpha=1.0):
-    node = new(EluBackward0)
+    node = EluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.alpha = alpha
     return node
@@ -1195,9 +1624,9 @@ def elu__node(self, alpha=1.0):
 
 def elu__record(self, alpha=1.0):
     check_inplace(self, True)
-    node = new(EluBackward0)
+    node = EluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.alpha = alpha
     record_inplace(node, self, kernels.nn_activation.elu(self._array, alpha), "elu_")
@@ -1209,19 +1638,21 @@ def gelu_cpu(self, *, approximate="none"):
 
 
 def gelu_node(self, *, approximate="none"):
-    node = new(GeluBackward0)
+    node = GeluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
     return node
 
 
 def gelu_record(self, *, approximate="none"):
-    node = new(GeluBackward0)
+    node = GeluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
     return recorded(node, kernels.nn_activation.gelu(self._array, approximate=approximate))
 
@@ -1239,19 +1670,21 @@ def hardshrink_cpu(self, lambd=0.5):
 
 
 def hardshrink_node(self, lambd=0.5):
-    node = new(HardshrinkBackward0)
+    node = HardshrinkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
     return node
 
 
 def hardshrink_record(self, lambd=0.5):
-    node = new(HardshrinkBackward0)
+    node = HardshrinkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
     return recorded(node, kernels.nn_activation.hardshrink(self._array, lambd))
 
@@ -1269,18 +1702,20 @@ def hardsigmoid_cpu(self):
 
 
 def hardsigmoid_node(self):
-    node = new(HardsigmoidBackward0)
+    node = HardsigmoidBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def hardsigmoid_record(self):
-    node = new(HardsigmoidBackward0)
+    node = HardsigmoidBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.hardsigmoid(self._array))
 
 
@@ -1297,18 +1732,20 @@ def hardswish_cpu(self):
 
 
 def hardswish_node(self):
-    node = new(HardswishBackward0)
+    node = HardswishBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def hardswish_record(self):
-    node = new(HardswishBackward0)
+    node = HardswishBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.hardswish(self._array))
 
 
@@ -1325,20 +1762,22 @@ def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):
 
 
 def hardtanh_node(self, min_val=-1.0, max_val=1.0):
-    node = new(HardtanhBackward0)
+    node = HardtanhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.min_val = min_val
     node.max_val = max_val
     return node
 
 
 def hardtanh_record(self, min_val=-1.0, max_val=1.0):
-    node = new(HardtanhBackward0)
+    node = HardtanhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.min_val = min_val
     node.max_val = max_val
     return recorded(node, kernels.nn_activation.hardtanh(self._array, min_val, max_val))
@@ -1365,9 +1804,9 @@ def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
 
 
 def hardtanh__node(self, min_val=-1.0, max_val=1.0):
-    node = new(HardtanhBackward0)
+    node = HardtanhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.min_val = min_val
     node.max_val = max_val
@@ -1376,9 +1815,9 @@ def hardtanh__node(self, min_val=-1.0, max_val=1.0):
 
 def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, True)
-    node = new(HardtanhBackward0)
+    node = HardtanhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.min_val = min_val
     node.max_val = max_val
@@ -1393,19 +1832,21 @@ def leaky_relu_cpu(self, negative_slope=0.01):
 
 
 def leaky_relu_node(self, negative_slope=0.01):
-    node = new(LeakyReluBackward0)
+    node = LeakyReluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.negative_slope = negative_slope
     return node
 
 
 def leaky_relu_record(self, negative_slope=0.01):
-    node = new(LeakyReluBackward0)
+    node = LeakyReluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.negative_slope = negative_slope
     return recorded(node, kernels.nn_activation.leaky_relu(self._array, negative_slope))
 
@@ -1431,9 +1872,9 @@ def leaky_relu__inplace(self, negative_slope=0.01):
 
 
 def leaky_relu__node(self, negative_slope=0.01):
-    node = new(LeakyReluBackward0)
+    node = LeakyReluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.negative_slope = negative_slope
     return node
@@ -1441,9 +1882,9 @@ def leaky_relu__node(self, negative_slope=0.01):
 
 def leaky_relu__record(self, negative_slope=0.01):
     check_inplace(self, True)
-    node = new(LeakyReluBackward0)
+    node = LeakyReluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.negative_slope = negative_slope
     record_inplace(
@@ -1457,20 +1898,21 @@ def log_softmax_cpu(self, axis=-1):
 
 
 def log_softmax_node(self, axis=-1):
-    node = new(LogSoftmaxBackward0)
+    node = LogSoftmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     return node
 
 
 def log_softmax_record(self, axis=-1):
-    node = new(LogSoftmaxBackward0)
+    node = LogSoftmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     result = recorded(node, kernels.nn_activation.log_softmax(self._array, axis))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1487,18 +1929,20 @@ def logsigmoid_cpu(self):
 
 
 def logsigmoid_node(self):
-    node = new(LogsigmoidBackward0)
+    node = LogsigmoidBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def logsigmoid_record(self):
-    node = new(LogsigmoidBackward0)
+    node = LogsigmoidBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.logsigmoid(self._array))
 
 
@@ -1515,18 +1959,20 @@ def mish_cpu(self):
 
 
 def mish_node(self):
-    node = new(MishBackward0)
+    node = MishBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def mish_record(self):
-    node = new(MishBackward0)
+    node = MishBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.mish(self._array))
 
 
@@ -1543,18 +1989,19 @@ def relu_cpu(self):
 
 
 def relu_node(self):
-    node = new(ReluBackward0)
+    node = ReluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def relu_record(self):
-    node = new(ReluBackward0)
+    node = ReluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, kernels.nn_activation.relu(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1571,18 +2018,20 @@ def relu6_cpu(self):
 
 
 def relu6_node(self):
-    node = new(Relu6Backward0)
+    node = Relu6Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def relu6_record(self):
-    node = new(Relu6Backward0)
+    node = Relu6Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.relu6(self._array))
 
 
@@ -1605,17 +2054,17 @@ def relu__inplace(self):
 
 
 def relu__node(self):
-    node = new(ReluBackward0)
+    node = ReluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def relu__record(self):
     check_inplace(self, True)
-    node = new(ReluBackward0)
+    node = ReluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, kernels.nn_activation.relu(self._array), "relu_")
     node.save_outputs(self)
     return self
@@ -1626,18 +2075,20 @@ def selu_cpu(self):
 
 
 def selu_node(self):
-    node = new(SeluBackward0)
+    node = SeluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def selu_record(self):
-    node = new(SeluBackward0)
+    node = SeluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.selu(self._array))
 
 
@@ -1662,18 +2113,18 @@ def selu__inplace(self):
 
 
 def selu__node(self):
-    node = new(SeluBackward0)
+    node = SeluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def selu__record(self):
     check_inplace(self, True)
-    node = new(SeluBackward0)
+    node = SeluBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, kernels.nn_activation.selu(self._array), "selu_")
     return self
@@ -1684,18 +2135,20 @@ def silu_cpu(self):
 
 
 def silu_node(self):
-    node = new(SiluBackward0)
+    node = SiluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def silu_record(self):
-    node = new(SiluBackward0)
+    node = SiluBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.silu(self._array))
 
 
@@ -1712,20 +2165,21 @@ def softmax_cpu(self, axis=-1):
 
 
 def softmax_node(self, axis=-1):
-    node = new(SoftmaxBackward0)
+    node = SoftmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     return node
 
 
 def softmax_record(self, axis=-1):
-    node = new(SoftmaxBackward0)
+    node = SoftmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     result = recorded(node, kernels.nn_activation.softmax(self._array, axis))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1742,19 +2196,21 @@ def softshrink_cpu(self, lambd=0.5):
 
 
 def softshrink_node(self, lambd=0.5):
-    node = new(SoftshrinkBackward0)
+    node = SoftshrinkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
     return node
 
 
 def softshrink_record(self, lambd=0.5):
-    node = new(SoftshrinkBackward0)
+    node = SoftshrinkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
     return recorded(node, kernels.nn_activation.softshrink(self._array, lambd))
 
@@ -1772,18 +2228,20 @@ def softsign_cpu(self):
 
 
 def softsign_node(self):
-    node = new(SoftsignBackward0)
+    node = SoftsignBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def softsign_record(self):
-    node = new(SoftsignBackward0)
+    node = SoftsignBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.nn_activation.softsign(self._array))
 
 
@@ -1800,20 +2258,23 @@ def tanhshrink_cpu(self):
 
 
 def tanhshrink_node(self):
-    node = new(TanhshrinkBackward0)
+    node = TanhshrinkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def tanhshrink_record(self):
-    node = new(TanhshrinkBackward0)
+    node = TanhshrinkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, kernels.nn_activation.tanhshrink(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1830,19 +2291,21 @@ def threshold_cpu(self, threshold, value):
 
 
 def threshold_node(self, threshold, value):
-    node = new(ThresholdBackward0)
+    node = ThresholdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.threshold = threshold
     return node
 
 
 def threshold_record(self, threshold, value):
-    node = new(ThresholdBackward0)
+    node = ThresholdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.threshold = threshold
     return recorded(node, kernels.nn_activation.threshold(self._array, threshold, value))
 
@@ -1868,9 +2331,9 @@ def threshold__inplace(self, threshold, value):
 
 
 def threshold__node(self, threshold, value):
-    node = new(ThresholdBackward0)
+    node = ThresholdBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.threshold = threshold
     return node
@@ -1878,9 +2341,9 @@ def threshold__node(self, threshold, value):
 
 def threshold__record(self, threshold, value):
     check_inplace(self, True)
-    node = new(ThresholdBackward0)
+    node = ThresholdBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.threshold = threshold
     record_inplace(

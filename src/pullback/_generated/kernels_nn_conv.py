@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class Col2ImBackward0(Node):
@@ -39,6 +39,13 @@ class Col2ImBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        kernel_size = node.kernel_size
+        dilation = node.dilation
+        padding = node.padding
+        stride = node.stride
+        return (xp._im2col(grad, kernel_size, dilation, padding, stride),)
+
+    def run(node, xp, grad, keep):
         kernel_size = node.kernel_size
         dilation = node.dilation
         padding = node.padding
@@ -102,6 +109,44 @@ class ConvBackward0(Node):
             xp.sum_of_channels(grad) if to_bias is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        stride = node.stride
+        padding = node.padding
+        dilation = node.dilation
+        groups = node.groups
+        weight_shape = node.weight_shape
+        (to_self, _), (to_weight, _), (to_bias, _) = node._edges
+        if to_bias is not None:
+            grad_of_bias = xp.sum_of_channels(grad)
+        else:
+            grad_of_bias = None
+        if to_self is not None:
+            weight = node.weight
+            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+                weight = weight._array
+            else:
+                weight = xp.load(node, weight, node.weight_v)
+            grad_of_self = xp._conv_input(
+                grad, weight.conjugate(), self_shape[2:], stride, padding, dilation, groups
+            )
+        else:
+            grad_of_self = None
+        if to_weight is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_weight = xp._conv_weight(
+                self.conjugate(), grad, weight_shape[2:], stride, padding, dilation, groups
+            )
+        else:
+            grad_of_weight = None
+        if not keep:
+            node.weight = node.self = FREED
+        return (grad_of_self, grad_of_weight, grad_of_bias)
+
     def release(node):
         node.weight = node.self = FREED
 
@@ -148,6 +193,43 @@ class ConvInputBackward0(Node):
             if to_weight is not None
             else None,
         )
+
+    def run(node, xp, grad, keep):
+        stride = node.stride
+        padding = node.padding
+        dilation = node.dilation
+        groups = node.groups
+        weight_shape = node.weight_shape
+        (to_grad_output, _), (to_weight, _) = node._edges
+        if to_grad_output is not None:
+            weight = node.weight
+            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+                weight = weight._array
+            else:
+                weight = xp.load(node, weight, node.weight_v)
+            grad_of_grad_output = xp._conv(
+                grad, weight.conjugate(), None, stride, padding, dilation, groups
+            )
+        else:
+            grad_of_grad_output = None
+        if to_weight is not None:
+            grad_output = node.grad_output
+            if (
+                type(grad_output) is Tensor
+                and grad_output._counter is None
+                and grad_output._meta is None
+            ):
+                grad_output = grad_output._array
+            else:
+                grad_output = xp.load(node, grad_output, node.grad_output_v)
+            grad_of_weight = xp._conv_weight(
+                grad, grad_output.conjugate(), weight_shape[2:], stride, padding, dilation, groups
+            )
+        else:
+            grad_of_weight = None
+        if not keep:
+            node.weight = node.grad_output = FREED
+        return (grad_of_grad_output, grad_of_weight)
 
     def release(node):
         node.weight = node.grad_output = FREED
@@ -196,6 +278,43 @@ class ConvWeightBackward0(Node):
             else None,
         )
 
+    def run(node, xp, grad, keep):
+        stride = node.stride
+        padding = node.padding
+        dilation = node.dilation
+        groups = node.groups
+        self_shape = node.self_shape
+        (to_self, _), (to_grad_output, _) = node._edges
+        if to_grad_output is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_grad_output = xp._conv(
+                self.conjugate(), grad, None, stride, padding, dilation, groups
+            )
+        else:
+            grad_of_grad_output = None
+        if to_self is not None:
+            grad_output = node.grad_output
+            if (
+                type(grad_output) is Tensor
+                and grad_output._counter is None
+                and grad_output._meta is None
+            ):
+                grad_output = grad_output._array
+            else:
+                grad_output = xp.load(node, grad_output, node.grad_output_v)
+            grad_of_self = xp._conv_input(
+                grad_output.conjugate(), grad, self_shape[2:], stride, padding, dilation, groups
+            )
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.grad_output = FREED
+        return (grad_of_self, grad_of_grad_output)
+
     def release(node):
         node.self = node.grad_output = FREED
 
@@ -219,6 +338,14 @@ class Im2ColBackward0(Node):
         stride = node.stride
         return (xp._col2im(grad, self_shape[2:], kernel_size, dilation, padding, stride),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        kernel_size = node.kernel_size
+        dilation = node.dilation
+        padding = node.padding
+        stride = node.stride
+        return (xp._col2im(grad, self_shape[2:], kernel_size, dilation, padding, stride),)
+
 
 def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
     return wrap(
@@ -227,9 +354,9 @@ def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
 
 
 def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
-    node = new(Col2ImBackward0)
+    node = Col2ImBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -238,9 +365,9 @@ def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
 
 
 def _col2im_record(self, output_size, kernel_size, dilation, padding, stride):
-    node = new(Col2ImBackward0)
+    node = Col2ImBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -274,16 +401,17 @@ def _conv_cpu(self, weight, bias, stride, padding, dilation, groups):
 
 
 def _conv_node(self, weight, bias, stride, padding, dilation, groups):
-    node = new(ConvBackward0)
+    node = ConvBackward0()
     node._edges = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     node.stride = stride
@@ -291,7 +419,8 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     node.dilation = dilation
     node.groups = groups
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.weight_shape = weight.shape
@@ -299,16 +428,17 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
 
 
 def _conv_record(self, weight, bias, stride, padding, dilation, groups):
-    node = new(ConvBackward0)
+    node = ConvBackward0()
     node._edges = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     node.stride = stride
@@ -316,7 +446,8 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node.dilation = dilation
     node.groups = groups
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.weight_shape = weight.shape
@@ -355,11 +486,12 @@ def _conv_input_cpu(grad_output, weight, space, stride, padding, dilation, group
 
 
 def _conv_input_node(grad_output, weight, space, stride, padding, dilation, groups):
-    node = new(ConvInputBackward0)
+    node = ConvInputBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     node.stride = stride
@@ -367,7 +499,8 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
     node.dilation = dilation
     node.groups = groups
     if node._edges[1][0] is not None:
-        node.grad_output, node.grad_output_v = grad_output, version(grad_output)
+        node.grad_output = grad_output
+        node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
         node.grad_output, node.grad_output_v = None, 0
     node.weight_shape = weight.shape
@@ -375,11 +508,12 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
 
 
 def _conv_input_record(grad_output, weight, space, stride, padding, dilation, groups):
-    node = new(ConvInputBackward0)
+    node = ConvInputBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.weight, node.weight_v = weight, version(weight)
+        node.weight = weight
+        node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
     node.stride = stride
@@ -387,7 +521,8 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
     node.dilation = dilation
     node.groups = groups
     if node._edges[1][0] is not None:
-        node.grad_output, node.grad_output_v = grad_output, version(grad_output)
+        node.grad_output = grad_output
+        node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
         node.grad_output, node.grad_output_v = None, 0
     node.weight_shape = weight.shape
@@ -430,11 +565,12 @@ def _conv_weight_cpu(self, grad_output, kernel_size, stride, padding, dilation, 
 
 
 def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation, groups):
-    node = new(ConvWeightBackward0)
+    node = ConvWeightBackward0()
     node._edges = (self._edge or edge_of(self), grad_output._edge or edge_of(grad_output))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.stride = stride
@@ -443,18 +579,20 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     node.groups = groups
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.grad_output, node.grad_output_v = grad_output, version(grad_output)
+        node.grad_output = grad_output
+        node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
         node.grad_output, node.grad_output_v = None, 0
     return node
 
 
 def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilation, groups):
-    node = new(ConvWeightBackward0)
+    node = ConvWeightBackward0()
     node._edges = (self._edge or edge_of(self), grad_output._edge or edge_of(grad_output))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.stride = stride
@@ -463,7 +601,8 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     node.groups = groups
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.grad_output, node.grad_output_v = grad_output, version(grad_output)
+        node.grad_output = grad_output
+        node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
         node.grad_output, node.grad_output_v = None, 0
     return recorded(
@@ -501,9 +640,9 @@ def _im2col_cpu(self, kernel_size, dilation, padding, stride):
 
 
 def _im2col_node(self, kernel_size, dilation, padding, stride):
-    node = new(Im2ColBackward0)
+    node = Im2ColBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.kernel_size = kernel_size
     node.dilation = dilation
@@ -513,9 +652,9 @@ def _im2col_node(self, kernel_size, dilation, padding, stride):
 
 
 def _im2col_record(self, kernel_size, dilation, padding, stride):
-    node = new(Im2ColBackward0)
+    node = Im2ColBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.kernel_size = kernel_size
     node.dilation = dilation

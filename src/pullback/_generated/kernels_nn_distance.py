@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class EuclideanBackward0(Node):
@@ -34,7 +34,7 @@ class EuclideanBackward0(Node):
     self: euclidean_vjp(grad, self, other, result)
     """
 
-    __slots__ = ("other", "other_v", "result", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
 
@@ -43,7 +43,7 @@ class EuclideanBackward0(Node):
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         return (
             xp.euclidean_vjp(grad, self, other, result) if to_self is not None else None,
@@ -51,6 +51,35 @@ class EuclideanBackward0(Node):
             if to_other is not None
             else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.euclidean_vjp(
+                xp.matrix_transpose(grad), other, self, xp.matrix_transpose(result)
+            )
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.euclidean_vjp(grad, self, other, result)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = node.result = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = node.result = FREED
@@ -65,9 +94,10 @@ class LengthBackward0(Node):
     self: grad * length_slope(self, result, ord, axis)
     """
 
-    __slots__ = ("axis", "ord", "result", "self", "self_v")
+    __slots__ = ("axis", "ord", "result", "result_c", "self", "self_v")
     _saves = ("self", "ord", "axis", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -75,8 +105,24 @@ class LengthBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         ord = node.ord
         axis = node.axis
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.length_slope(self, result, ord, axis),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        ord = node.ord
+        axis = node.axis
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * xp.length_slope(self, result, ord, axis),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -90,22 +136,27 @@ def _euclidean_cpu(self, other):
 
 
 def _euclidean_node(self, other):
-    node = new(EuclideanBackward0)
+    node = EuclideanBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def _euclidean_record(self, other):
-    node = new(EuclideanBackward0)
+    node = EuclideanBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     result = recorded(node, kernels.nn_distance.euclidean(self._array, other._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -122,24 +173,27 @@ def _length_cpu(self, ord, axis):
 
 
 def _length_node(self, ord, axis):
-    node = new(LengthBackward0)
+    node = LengthBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.ord = ord
     node.axis = axis
     return node
 
 
 def _length_record(self, ord, axis):
-    node = new(LengthBackward0)
+    node = LengthBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.ord = ord
     node.axis = axis
     result = recorded(node, kernels.nn_distance.length(self._array, ord, axis))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class BceBackward0(Node):
@@ -37,6 +37,7 @@ class BceBackward0(Node):
     __slots__ = ("self", "self_v", "target", "target_v")
     _saves = ("self", "target")
     _saves_tensors = ("self", "target")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -50,6 +51,30 @@ class BceBackward0(Node):
             if to_target is not None
             else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        (to_self, _), (to_target, _) = node._edges
+        if to_self is not None:
+            target = node.target
+            if type(target) is Tensor and target._counter is None and target._meta is None:
+                target = target._array
+            else:
+                target = xp.load(node, target, node.target_v)
+            grad_of_self = grad * xp.bce_slope(self, target)
+        else:
+            grad_of_self = None
+        if to_target is not None:
+            grad_of_target = grad * (xp.clamped_log(1 - self) - xp.clamped_log(self))
+        else:
+            grad_of_target = None
+        if not keep:
+            node.self = node.target = FREED
+        return (grad_of_self, grad_of_target)
 
     def release(node):
         node.self = node.target = FREED
@@ -78,6 +103,31 @@ class BceWithLogitsBackward0(Node):
         )
         return (grad_of_self, grad_of_target, grad_of_pos_weight)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        target = node.target
+        if type(target) is Tensor and target._counter is None and target._meta is None:
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        pos_weight = node.pos_weight
+        if type(pos_weight) is Tensor and pos_weight._counter is None and pos_weight._meta is None:
+            pos_weight = pos_weight._array
+        else:
+            pos_weight = xp.load(node, pos_weight, node.pos_weight_v)
+        (to_self, _), (to_target, _), (to_pos_weight, _) = node._edges
+        grad_input_mask = (to_self is not None, to_target is not None, to_pos_weight is not None)
+        grad_of_self, grad_of_target, grad_of_pos_weight = xp.bce_logits_vjp(
+            grad, self, target, pos_weight, grad_input_mask
+        )
+        if not keep:
+            node.self = node.target = node.pos_weight = FREED
+        return (grad_of_self, grad_of_target, grad_of_pos_weight)
+
     def release(node):
         node.self = node.target = node.pos_weight = FREED
 
@@ -101,6 +151,20 @@ class PickBackward0(Node):
         ignore_index = node.ignore_index
         return (xp._place(grad, target, self_shape[1 if self_ndim > 1 else 0], ignore_index),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self_ndim = node.self_ndim
+        target = node.target
+        if type(target) is Tensor and target._counter is None and target._meta is None:
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        ignore_index = node.ignore_index
+        results = (xp._place(grad, target, self_shape[1 if self_ndim > 1 else 0], ignore_index),)
+        if not keep:
+            node.target = FREED
+        return results
+
     def release(node):
         node.target = FREED
 
@@ -121,6 +185,18 @@ class PlaceBackward0(Node):
         target = xp.load(node, node.target, node.target_v)
         ignore_index = node.ignore_index
         return (xp._pick(grad, target, ignore_index),)
+
+    def run(node, xp, grad, keep):
+        target = node.target
+        if type(target) is Tensor and target._counter is None and target._meta is None:
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        ignore_index = node.ignore_index
+        results = (xp._pick(grad, target, ignore_index),)
+        if not keep:
+            node.target = FREED
+        return results
 
     def release(node):
         node.target = FREED
@@ -150,6 +226,28 @@ class HuberLossBackward0(Node):
         )
         return (grad_of_self, grad_of_target)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        target = node.target
+        if type(target) is Tensor and target._counter is None and target._meta is None:
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        reduction = node.reduction
+        delta = node.delta
+        (to_self, _), (to_target, _) = node._edges
+        grad_input_mask = (to_self is not None, to_target is not None)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "huber", self, target, reduction, delta, grad_input_mask
+        )
+        if not keep:
+            node.self = node.target = FREED
+        return (grad_of_self, grad_of_target)
+
     def release(node):
         node.self = node.target = FREED
 
@@ -177,6 +275,27 @@ class L1LossBackward0(Node):
         )
         return (grad_of_self, grad_of_target)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        target = node.target
+        if type(target) is Tensor and target._counter is None and target._meta is None:
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        reduction = node.reduction
+        (to_self, _), (to_target, _) = node._edges
+        grad_input_mask = (to_self is not None, to_target is not None)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "l1", self, target, reduction, 0.0, grad_input_mask
+        )
+        if not keep:
+            node.self = node.target = FREED
+        return (grad_of_self, grad_of_target)
+
     def release(node):
         node.self = node.target = FREED
 
@@ -202,6 +321,27 @@ class MseLossBackward0(Node):
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "mse", self, target, reduction, 0.0, grad_input_mask
         )
+        return (grad_of_self, grad_of_target)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        target = node.target
+        if type(target) is Tensor and target._counter is None and target._meta is None:
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        reduction = node.reduction
+        (to_self, _), (to_target, _) = node._edges
+        grad_input_mask = (to_self is not None, to_target is not None)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "mse", self, target, reduction, 0.0, grad_input_mask
+        )
+        if not keep:
+            node.self = node.target = FREED
         return (grad_of_self, grad_of_target)
 
     def release(node):
@@ -232,6 +372,28 @@ class SmoothL1LossBackward0(Node):
         )
         return (grad_of_self, grad_of_target)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        target = node.target
+        if type(target) is Tensor and target._counter is None and target._meta is None:
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        reduction = node.reduction
+        beta = node.beta
+        (to_self, _), (to_target, _) = node._edges
+        grad_input_mask = (to_self is not None, to_target is not None)
+        grad_of_self, grad_of_target = xp.difference_vjp(
+            grad, "smooth_l1", self, target, reduction, beta, grad_input_mask
+        )
+        if not keep:
+            node.self = node.target = FREED
+        return (grad_of_self, grad_of_target)
+
     def release(node):
         node.self = node.target = FREED
 
@@ -241,24 +403,28 @@ def _bce_cpu(self, target):
 
 
 def _bce_node(self, target):
-    node = new(BceBackward0)
+    node = BceBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     if node._edges[0][0] is not None:
-        node.target, node.target_v = target, version(target)
+        node.target = target
+        node.target_v = 0 if target._counter is None else target._counter[0]
     else:
         node.target, node.target_v = None, 0
     return node
 
 
 def _bce_record(self, target):
-    node = new(BceBackward0)
+    node = BceBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     if node._edges[0][0] is not None:
-        node.target, node.target_v = target, version(target)
+        node.target = target
+        node.target_v = 0 if target._counter is None else target._counter[0]
     else:
         node.target, node.target_v = None, 0
     return recorded(node, kernels.nn_loss.bce(self._array, target._array))
@@ -283,30 +449,40 @@ def _bce_with_logits_cpu(self, target, pos_weight=None):
 
 
 def _bce_with_logits_node(self, target, pos_weight=None):
-    node = new(BceWithLogitsBackward0)
+    node = BceWithLogitsBackward0()
     node._edges = (
         self._edge or edge_of(self),
         target._edge or edge_of(target),
         NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
-    node.pos_weight, node.pos_weight_v = pos_weight, version(pos_weight)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
+    node.pos_weight = pos_weight
+    node.pos_weight_v = (
+        0 if pos_weight is None or pos_weight._counter is None else pos_weight._counter[0]
+    )
     return node
 
 
 def _bce_with_logits_record(self, target, pos_weight=None):
-    node = new(BceWithLogitsBackward0)
+    node = BceWithLogitsBackward0()
     node._edges = (
         self._edge or edge_of(self),
         target._edge or edge_of(target),
         NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
-    node.pos_weight, node.pos_weight_v = pos_weight, version(pos_weight)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
+    node.pos_weight = pos_weight
+    node.pos_weight_v = (
+        0 if pos_weight is None or pos_weight._counter is None else pos_weight._counter[0]
+    )
     return recorded(
         node,
         kernels.nn_loss.bce_with_logits(
@@ -328,23 +504,25 @@ def _pick_cpu(self, target, ignore_index):
 
 
 def _pick_node(self, target, ignore_index):
-    node = new(PickBackward0)
+    node = PickBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
-    node.target, node.target_v = target, version(target)
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
     return node
 
 
 def _pick_record(self, target, ignore_index):
-    node = new(PickBackward0)
+    node = PickBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
-    node.target, node.target_v = target, version(target)
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
     return recorded(node, kernels.nn_loss.pick(self._array, target._array, ignore_index))
 
@@ -362,19 +540,21 @@ def _place_cpu(grad_output, target, classes, ignore_index):
 
 
 def _place_node(grad_output, target, classes, ignore_index):
-    node = new(PlaceBackward0)
+    node = PlaceBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
     return node
 
 
 def _place_record(grad_output, target, classes, ignore_index):
-    node = new(PlaceBackward0)
+    node = PlaceBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
     return recorded(
         node, kernels.nn_loss.place(grad_output._array, target._array, classes, ignore_index)
@@ -396,22 +576,26 @@ def huber_loss_cpu(self, target, *, reduction="mean", delta=1.0):
 
 
 def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
-    node = new(HuberLossBackward0)
+    node = HuberLossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     node.delta = delta
     return node
 
 
 def huber_loss_record(self, target, *, reduction="mean", delta=1.0):
-    node = new(HuberLossBackward0)
+    node = HuberLossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     node.delta = delta
     return recorded(
@@ -433,21 +617,25 @@ def l1_loss_cpu(self, target, *, reduction="mean"):
 
 
 def l1_loss_node(self, target, *, reduction="mean"):
-    node = new(L1LossBackward0)
+    node = L1LossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     return node
 
 
 def l1_loss_record(self, target, *, reduction="mean"):
-    node = new(L1LossBackward0)
+    node = L1LossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     return recorded(node, kernels.nn_loss.l1_loss(self._array, target._array, reduction=reduction))
 
@@ -465,21 +653,25 @@ def mse_loss_cpu(self, target, *, reduction="mean"):
 
 
 def mse_loss_node(self, target, *, reduction="mean"):
-    node = new(MseLossBackward0)
+    node = MseLossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     return node
 
 
 def mse_loss_record(self, target, *, reduction="mean"):
-    node = new(MseLossBackward0)
+    node = MseLossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     return recorded(node, kernels.nn_loss.mse_loss(self._array, target._array, reduction=reduction))
 
@@ -499,22 +691,26 @@ def smooth_l1_loss_cpu(self, target, *, reduction="mean", beta=1.0):
 
 
 def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
-    node = new(SmoothL1LossBackward0)
+    node = SmoothL1LossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     node.beta = beta
     return node
 
 
 def smooth_l1_loss_record(self, target, *, reduction="mean", beta=1.0):
-    node = new(SmoothL1LossBackward0)
+    node = SmoothL1LossBackward0()
     node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.target, node.target_v = target, version(target)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
     node.beta = beta
     return recorded(

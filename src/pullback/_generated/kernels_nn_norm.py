@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class NormBackward0(Node):
@@ -37,6 +37,7 @@ class NormBackward0(Node):
     _saves = ("self", "weight", "axis", "eps", "mean", "var")
     _saves_tensors = ("self", "weight", "mean", "var")
     _outputs = 3
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -46,8 +47,8 @@ class NormBackward0(Node):
         weight = xp.load(node, node.weight, node.weight_v)
         axis = node.axis
         eps = node.eps
-        mean = xp.load_output(node, node.mean)
-        var = xp.load_output(node, node.var)
+        mean = xp.load_output(node, saved_output(node, "mean"))
+        var = xp.load_output(node, saved_output(node, "var"))
         (to_self, _), (to_weight, _), (to_bias, _) = node._edges
         grad_input_mask = (to_self is not None, to_weight is not None, to_bias is not None)
         grad_of_self, grad_of_weight, grad_of_bias = xp.norm_vjp(
@@ -73,6 +74,7 @@ class RmsNormBackward0(Node):
     _saves = ("self", "weight", "axis", "eps", "square")
     _saves_tensors = ("self", "weight", "square")
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -82,7 +84,7 @@ class RmsNormBackward0(Node):
         weight = xp.load(node, node.weight, node.weight_v)
         axis = node.axis
         eps = node.eps
-        square = xp.load_output(node, node.square)
+        square = xp.load_output(node, saved_output(node, "square"))
         (to_self, _), (to_weight, _) = node._edges
         grad_input_mask = (to_self is not None, to_weight is not None)
         grad_of_self, grad_of_weight = xp.rms_norm_vjp(
@@ -113,30 +115,34 @@ def _norm_cpu(self, weight, bias, axis, eps):
 
 
 def _norm_node(self, weight, bias, axis, eps):
-    node = new(NormBackward0)
+    node = NormBackward0()
     node._edges = (
         self._edge or edge_of(self),
         NO_EDGE if weight is None else weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.weight = weight
+    node.weight_v = 0 if weight is None or weight._counter is None else weight._counter[0]
     node.axis = axis
     node.eps = eps
     return node
 
 
 def _norm_record(self, weight, bias, axis, eps):
-    node = new(NormBackward0)
+    node = NormBackward0()
     node._edges = (
         self._edge or edge_of(self),
         NO_EDGE if weight is None else weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.weight = weight
+    node.weight_v = 0 if weight is None or weight._counter is None else weight._counter[0]
     node.axis = axis
     node.eps = eps
     output, mean, var = recorded_several(
@@ -180,28 +186,32 @@ def _rms_norm_cpu(self, weight, axis, eps):
 
 
 def _rms_norm_node(self, weight, axis, eps):
-    node = new(RmsNormBackward0)
+    node = RmsNormBackward0()
     node._edges = (
         self._edge or edge_of(self),
         NO_EDGE if weight is None else weight._edge or edge_of(weight),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.weight = weight
+    node.weight_v = 0 if weight is None or weight._counter is None else weight._counter[0]
     node.axis = axis
     node.eps = eps
     return node
 
 
 def _rms_norm_record(self, weight, axis, eps):
-    node = new(RmsNormBackward0)
+    node = RmsNormBackward0()
     node._edges = (
         self._edge or edge_of(self),
         NO_EDGE if weight is None else weight._edge or edge_of(weight),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.weight = weight
+    node.weight_v = 0 if weight is None or weight._counter is None else weight._counter[0]
     node.axis = axis
     node.eps = eps
     output, square = recorded_several(

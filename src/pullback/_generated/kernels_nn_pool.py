@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class AdaptiveAvgBackward0(Node):
@@ -39,6 +39,11 @@ class AdaptiveAvgBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        axis = node.axis
+        return (xp._adaptive_avg_backward(grad, axis, self_shape[axis]),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         axis = node.axis
         return (xp._adaptive_avg_backward(grad, axis, self_shape[axis]),)
@@ -60,6 +65,11 @@ class AdaptiveAvgBackwardBackward0(Node):
         axis = node.axis
         return (xp._adaptive_avg(grad, axis, grad_output_shape[axis]),)
 
+    def run(node, xp, grad, keep):
+        grad_output_shape = node.grad_output_shape
+        axis = node.axis
+        return (xp._adaptive_avg(grad, axis, grad_output_shape[axis]),)
+
 
 class AdaptiveMaxPoolBackward0(Node):
     """_adaptive_max_pool(Tensor self, int[] size) -> (Tensor values, Tensor indices)
@@ -71,6 +81,7 @@ class AdaptiveMaxPoolBackward0(Node):
     _saves = ("self_shape", "indices")
     _saves_tensors = ("indices",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -78,7 +89,7 @@ class AdaptiveMaxPoolBackward0(Node):
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
-        indices = xp.load_output(node, node.indices)
+        indices = xp.load_output(node, saved_output(node, "indices"))
         return (xp._plane_scatter(grad, indices, self_shape),)
 
     def release(node):
@@ -116,6 +127,27 @@ class AvgPoolBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        kernel_size = node.kernel_size
+        stride = node.stride
+        padding = node.padding
+        ceil_mode = node.ceil_mode
+        count_include_pad = node.count_include_pad
+        divisor_override = node.divisor_override
+        return (
+            xp._avg_pool_backward(
+                grad,
+                self_shape[2:],
+                kernel_size,
+                stride,
+                padding,
+                ceil_mode,
+                count_include_pad,
+                divisor_override,
+            ),
+        )
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         kernel_size = node.kernel_size
         stride = node.stride
@@ -175,6 +207,19 @@ class AvgPoolBackwardBackward0(Node):
             ),
         )
 
+    def run(node, xp, grad, keep):
+        kernel_size = node.kernel_size
+        stride = node.stride
+        padding = node.padding
+        ceil_mode = node.ceil_mode
+        count_include_pad = node.count_include_pad
+        divisor_override = node.divisor_override
+        return (
+            xp._avg_pool(
+                grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+            ),
+        )
+
 
 class MaxPoolBackward0(Node):
     """_max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor values, Tensor indices)
@@ -186,6 +231,7 @@ class MaxPoolBackward0(Node):
     _saves = ("self_shape", "indices")
     _saves_tensors = ("indices",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -193,7 +239,7 @@ class MaxPoolBackward0(Node):
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
-        indices = xp.load_output(node, node.indices)
+        indices = xp.load_output(node, saved_output(node, "indices"))
         return (xp._plane_scatter(grad, indices, self_shape),)
 
     def release(node):
@@ -220,6 +266,18 @@ class PlaneGatherBackward0(Node):
         indices = xp.load(node, node.indices, node.indices_v)
         return (xp._plane_scatter(grad, indices, self_shape),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        indices = node.indices
+        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+            indices = indices._array
+        else:
+            indices = xp.load(node, indices, node.indices_v)
+        results = (xp._plane_scatter(grad, indices, self_shape),)
+        if not keep:
+            node.indices = FREED
+        return results
+
     def release(node):
         node.indices = FREED
 
@@ -240,6 +298,17 @@ class PlaneScatterBackward0(Node):
         indices = xp.load(node, node.indices, node.indices_v)
         return (xp._plane_gather(grad, indices),)
 
+    def run(node, xp, grad, keep):
+        indices = node.indices
+        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+            indices = indices._array
+        else:
+            indices = xp.load(node, indices, node.indices_v)
+        results = (xp._plane_gather(grad, indices),)
+        if not keep:
+            node.indices = FREED
+        return results
+
     def release(node):
         node.indices = FREED
 
@@ -256,6 +325,14 @@ class ResizeBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        axis = node.axis
+        mode = node.mode
+        align_corners = node.align_corners
+        scale = node.scale
+        return (xp._resize_backward(grad, axis, self_shape[axis], mode, align_corners, scale),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         axis = node.axis
         mode = node.mode
@@ -283,24 +360,32 @@ class ResizeBackwardBackward0(Node):
         scale = node.scale
         return (xp._resize(grad, axis, grad_output_shape[axis], mode, align_corners, scale),)
 
+    def run(node, xp, grad, keep):
+        grad_output_shape = node.grad_output_shape
+        axis = node.axis
+        mode = node.mode
+        align_corners = node.align_corners
+        scale = node.scale
+        return (xp._resize(grad, axis, grad_output_shape[axis], mode, align_corners, scale),)
+
 
 def _adaptive_avg_cpu(self, axis, size):
     return wrap(kernels.nn_pool.adaptive_avg(self._array, axis, size))
 
 
 def _adaptive_avg_node(self, axis, size):
-    node = new(AdaptiveAvgBackward0)
+    node = AdaptiveAvgBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     return node
 
 
 def _adaptive_avg_record(self, axis, size):
-    node = new(AdaptiveAvgBackward0)
+    node = AdaptiveAvgBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     return recorded(node, kernels.nn_pool.adaptive_avg(self._array, axis, size))
@@ -319,18 +404,18 @@ def _adaptive_avg_backward_cpu(grad_output, axis, length):
 
 
 def _adaptive_avg_backward_node(grad_output, axis, length):
-    node = new(AdaptiveAvgBackwardBackward0)
+    node = AdaptiveAvgBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.grad_output_shape = grad_output.shape
     node.axis = axis
     return node
 
 
 def _adaptive_avg_backward_record(grad_output, axis, length):
-    node = new(AdaptiveAvgBackwardBackward0)
+    node = AdaptiveAvgBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.grad_output_shape = grad_output.shape
     node.axis = axis
     return recorded(node, kernels.nn_pool.adaptive_avg_backward(grad_output._array, axis, length))
@@ -349,17 +434,17 @@ def _adaptive_max_pool_cpu(self, size):
 
 
 def _adaptive_max_pool_node(self, size):
-    node = new(AdaptiveMaxPoolBackward0)
+    node = AdaptiveMaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     return node
 
 
 def _adaptive_max_pool_record(self, size):
-    node = new(AdaptiveMaxPoolBackward0)
+    node = AdaptiveMaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     values, indices = recorded_several(
         node, kernels.nn_pool.adaptive_max_pool(self._array, size), (True, False)
@@ -395,9 +480,9 @@ def _avg_pool_cpu(
 def _avg_pool_node(
     self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
-    node = new(AvgPoolBackward0)
+    node = AvgPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.kernel_size = kernel_size
     node.stride = stride
@@ -411,9 +496,9 @@ def _avg_pool_node(
 def _avg_pool_record(
     self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
-    node = new(AvgPoolBackward0)
+    node = AvgPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.kernel_size = kernel_size
     node.stride = stride
@@ -476,9 +561,9 @@ def _avg_pool_backward_cpu(
 def _avg_pool_backward_node(
     grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
-    node = new(AvgPoolBackwardBackward0)
+    node = AvgPoolBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -491,9 +576,9 @@ def _avg_pool_backward_node(
 def _avg_pool_backward_record(
     grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
-    node = new(AvgPoolBackwardBackward0)
+    node = AvgPoolBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -556,17 +641,17 @@ def _max_pool_cpu(self, kernel_size, stride, padding, dilation, ceil_mode):
 
 
 def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
-    node = new(MaxPoolBackward0)
+    node = MaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     return node
 
 
 def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
-    node = new(MaxPoolBackward0)
+    node = MaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     values, indices = recorded_several(
         node,
@@ -592,20 +677,22 @@ def _plane_gather_cpu(self, indices):
 
 
 def _plane_gather_node(self, indices):
-    node = new(PlaneGatherBackward0)
+    node = PlaneGatherBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.indices, node.indices_v = indices, version(indices)
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return node
 
 
 def _plane_gather_record(self, indices):
-    node = new(PlaneGatherBackward0)
+    node = PlaneGatherBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.indices, node.indices_v = indices, version(indices)
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return recorded(node, kernels.nn_pool.plane_gather(self._array, indices._array))
 
 
@@ -622,18 +709,20 @@ def _plane_scatter_cpu(grad_output, indices, shape):
 
 
 def _plane_scatter_node(grad_output, indices, shape):
-    node = new(PlaneScatterBackward0)
+    node = PlaneScatterBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return node
 
 
 def _plane_scatter_record(grad_output, indices, shape):
-    node = new(PlaneScatterBackward0)
+    node = PlaneScatterBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
-    node.indices, node.indices_v = indices, version(indices)
+    node._hooks = None
+    node.indices = indices
+    node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return recorded(node, kernels.nn_pool.plane_scatter(grad_output._array, indices._array, shape))
 
 
@@ -650,9 +739,9 @@ def _resize_cpu(self, axis, size, mode, align_corners, scale):
 
 
 def _resize_node(self, axis, size, mode, align_corners, scale):
-    node = new(ResizeBackward0)
+    node = ResizeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.mode = mode
@@ -662,9 +751,9 @@ def _resize_node(self, axis, size, mode, align_corners, scale):
 
 
 def _resize_record(self, axis, size, mode, align_corners, scale):
-    node = new(ResizeBackward0)
+    node = ResizeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.mode = mode
@@ -692,9 +781,9 @@ def _resize_backward_cpu(grad_output, axis, length, mode, align_corners, scale):
 
 
 def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale):
-    node = new(ResizeBackwardBackward0)
+    node = ResizeBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.grad_output_shape = grad_output.shape
     node.axis = axis
     node.mode = mode
@@ -704,9 +793,9 @@ def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale)
 
 
 def _resize_backward_record(grad_output, axis, length, mode, align_corners, scale):
-    node = new(ResizeBackwardBackward0)
+    node = ResizeBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.grad_output_shape = grad_output.shape
     node.axis = axis
     node.mode = mode

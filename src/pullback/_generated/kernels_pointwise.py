@@ -21,12 +21,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
 from . import functions_pointwise
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class SgnBackward0(Node):
@@ -35,7 +35,7 @@ class SgnBackward0(Node):
     self: turned(grad, self, result)
     """
 
-    __slots__ = ("result", "self", "self_v")
+    __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
 
@@ -43,8 +43,22 @@ class SgnBackward0(Node):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.turned(grad, self, result),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.turned(grad, self, result),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -62,12 +76,24 @@ class AbsBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (xp.real_part(grad) * xp._sgn(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.real_part(grad) * xp._sgn(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -82,12 +108,24 @@ class AcosBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (-grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (-grad / xp.sqrt((1 - self) * (1 + self)).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -102,12 +140,24 @@ class AcoshBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(xp.sqrt(self - 1) * xp.sqrt(self + 1)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / (xp.sqrt(self - 1) * xp.sqrt(self + 1)).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -128,6 +178,18 @@ class AddBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         return (grad if to_self is not None else None, grad if to_other is not None else None)
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = grad
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self, grad_of_other)
+
 
 class AngleBackward0(Node):
     """angle(Tensor self, bool deg=False) -> Tensor
@@ -138,6 +200,7 @@ class AngleBackward0(Node):
     __slots__ = ("deg", "self", "self_v")
     _saves = ("self", "deg")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -145,6 +208,18 @@ class AngleBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         deg = node.deg
         return (grad * xp.slope_of_angle(self, deg),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        deg = node.deg
+        results = (grad * xp.slope_of_angle(self, deg),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -159,12 +234,24 @@ class AsinBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / xp.sqrt((1 - self) * (1 + self)).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -179,12 +266,24 @@ class AsinhBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(xp.sqrt(self * self + 1)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / xp.sqrt(self * self + 1).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -197,10 +296,14 @@ class AstypeBackward0(Node):
     """
 
     __slots__ = ()
+    _is_exact = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (grad,)
+
+    def run(node, xp, grad, keep):
         return (grad,)
 
 
@@ -213,12 +316,25 @@ class AtanBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(1 + self * self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / (1 + self * self).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -234,6 +350,7 @@ class Atan2Backward0(Node):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -245,6 +362,30 @@ class Atan2Backward0(Node):
             grad * (other / xp.squared_radius(self, other)) if to_self is not None else None,
             grad * (-self / xp.squared_radius(self, other)) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = grad * (-self / xp.squared_radius(self, other))
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad * (other / xp.squared_radius(self, other))
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -259,12 +400,25 @@ class AtanhBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj((1 - self) * (1 + self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / ((1 - self) * (1 + self)).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -276,15 +430,26 @@ class CbrtBackward0(Node):
     self: grad / (3 * result * result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad / (3 * result * result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad / (3 * result * result),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -304,6 +469,9 @@ class CeilBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (xp.zero_gradient(grad),)
+
+    def run(node, xp, grad, keep):
         return (xp.zero_gradient(grad),)
 
 
@@ -332,6 +500,39 @@ class ClampBackward0(Node):
             xp.clamped(self, min, max, None, None, grad) if to_max is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        min = node.min
+        if type(min) is Tensor and min._counter is None and min._meta is None:
+            min = min._array
+        else:
+            min = xp.load(node, min, node.min_v)
+        max = node.max
+        if type(max) is Tensor and max._counter is None and max._meta is None:
+            max = max._array
+        else:
+            max = xp.load(node, max, node.max_v)
+        (to_self, _), (to_min, _), (to_max, _) = node._edges
+        if to_max is not None:
+            grad_of_max = xp.clamped(self, min, max, None, None, grad)
+        else:
+            grad_of_max = None
+        if to_min is not None:
+            grad_of_min = xp.clamped(self, min, max, None, grad, None)
+        else:
+            grad_of_min = None
+        if to_self is not None:
+            grad_of_self = xp.clamped(self, min, max, grad, None, None)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.min = node.max = FREED
+        return (grad_of_self, grad_of_min, grad_of_max)
+
     def release(node):
         node.self = node.min = node.max = FREED
 
@@ -343,10 +544,14 @@ class CloneBackward0(Node):
     """
 
     __slots__ = ()
+    _is_exact = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (grad,)
+
+    def run(node, xp, grad, keep):
         return (grad,)
 
 
@@ -368,6 +573,18 @@ class ComplexBackward0(Node):
             xp.imag(grad) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.imag(grad)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.real(grad)
+        else:
+            grad_of_self = None
+        return (grad_of_self, grad_of_other)
+
 
 class ConjugateBackward0(Node):
     """conjugate(Tensor self) -> Tensor
@@ -376,11 +593,15 @@ class ConjugateBackward0(Node):
     """
 
     __slots__ = ()
+    _is_exact = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         return (xp.conj(grad),)
+
+    def run(node, xp, grad, keep):
+        return (grad.conjugate(),)
 
 
 class CopysignBackward0(Node):
@@ -405,6 +626,30 @@ class CopysignBackward0(Node):
             xp.zero_gradient(grad) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.zero_gradient(grad)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = grad * (xp._sgn(self) * xp.copysign(1, other))
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -418,12 +663,25 @@ class CosBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (-grad * xp.conj(xp.sin(self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (-grad * xp.sin(self).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -438,12 +696,25 @@ class CoshBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.sinh(self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.sinh(self).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -462,6 +733,9 @@ class Deg2RadBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.deg2rad(grad),)
 
+    def run(node, xp, grad, keep):
+        return (xp.deg2rad(grad),)
+
 
 class DivBackward0(Node):
     """div(Tensor self, Tensor other) -> Tensor
@@ -473,6 +747,7 @@ class DivBackward0(Node):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -485,6 +760,30 @@ class DivBackward0(Node):
             -grad * xp.conj(self / other / other) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = -grad * (self / other / other).conjugate()
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad / other.conjugate()
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -495,15 +794,26 @@ class ExpBackward0(Node):
     self: grad * conj(result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * result.conjugate(),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -518,15 +828,26 @@ class Exp2Backward0(Node):
     self: grad * result * 0.6931471805599453
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * result * 0.6931471805599453,)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * result * 0.6931471805599453,)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -541,15 +862,26 @@ class Expm1Backward0(Node):
     self: grad * conj(result + 1)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result + 1),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * (result + 1).conjugate(),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -571,6 +903,9 @@ class FloorBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.zero_gradient(grad),)
 
+    def run(node, xp, grad, keep):
+        return (xp.zero_gradient(grad),)
+
 
 class FloorDivideBackward0(Node):
     """floor_divide(Tensor self, Tensor other) -> Tensor
@@ -587,6 +922,18 @@ class FloorDivideBackward0(Node):
             xp.not_implemented("floor_divide") if to_self is not None else None,
             xp.not_implemented("floor_divide") if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.not_implemented("floor_divide")
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.not_implemented("floor_divide")
+        else:
+            grad_of_self = None
+        return (grad_of_self, grad_of_other)
 
 
 class FmaxBackward0(Node):
@@ -610,6 +957,30 @@ class FmaxBackward0(Node):
             xp.where((self >= other) | (other != other), grad, 0) if to_self is not None else None,
             xp.where((self >= other) | (other != other), 0, grad) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.where((self >= other) | (other != other), 0, grad)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.where((self >= other) | (other != other), grad, 0)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -637,6 +1008,30 @@ class FminBackward0(Node):
             xp.where((self <= other) | (other != other), 0, grad) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.where((self <= other) | (other != other), 0, grad)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.where((self <= other) | (other != other), grad, 0)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -648,7 +1043,7 @@ class FmodBackward0(Node):
     self: grad
     """
 
-    __slots__ = ("other", "other_v", "result", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
 
@@ -657,12 +1052,39 @@ class FmodBackward0(Node):
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         return (
             grad if to_self is not None else None,
             -grad * xp.whole_part(self, other, result) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            result = node.result
+            if type(result) is not ndarray or node.result_c[0]:
+                result = xp.load_output(node, saved_output(node, "result"))
+            grad_of_other = -grad * xp.whole_part(self, other, result)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = node.result = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = node.result = FREED
@@ -681,13 +1103,14 @@ class FrexpBackward0(Node):
     _saves = ("exponent",)
     _saves_tensors = ("exponent",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_mantissa = grads[0]
-        exponent = xp.load_output(node, node.exponent)
+        exponent = xp.load_output(node, saved_output(node, "exponent"))
         return (xp.ldexp(grad_mantissa, -exponent),)
 
     def release(node):
@@ -713,6 +1136,18 @@ class HeavisideBackward0(Node):
             xp.not_implemented("heaviside") if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.not_implemented("heaviside")
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.not_implemented("heaviside")
+        else:
+            grad_of_self = None
+        return (grad_of_self, grad_of_other)
+
 
 class HypotBackward0(Node):
     """hypot(Tensor self, Tensor other) -> Tensor
@@ -721,21 +1156,49 @@ class HypotBackward0(Node):
     self: grad * (self / result)
     """
 
-    __slots__ = ("other", "other_v", "result", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("other", "self", "result")
     _saves_tensors = ("other", "self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         other = xp.load(node, node.other, node.other_v)
         self = xp.load(node, node.self, node.self_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         return (
             grad * (self / result) if to_self is not None else None,
             grad * (other / result) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_other = grad * (other / result)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_self = grad * (self / result)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.other = node.self = node.result = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.other = node.self = node.result = FREED
@@ -751,10 +1214,14 @@ class ImagBackward0(Node):
     """
 
     __slots__ = ()
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (grad * 1j,)
+
+    def run(node, xp, grad, keep):
         return (grad * 1j,)
 
 
@@ -774,6 +1241,17 @@ class LdexpBackward0(Node):
         other = xp.load(node, node.other, node.other_v)
         return (xp.ldexp(grad, other),)
 
+    def run(node, xp, grad, keep):
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        results = (xp.ldexp(grad, other),)
+        if not keep:
+            node.other = FREED
+        return results
+
     def release(node):
         node.other = FREED
 
@@ -789,6 +1267,7 @@ class LerpBackward0(Node):
     __slots__ = ("end", "end_v", "self", "self_v", "weight", "weight_v")
     _saves = ("weight", "self", "end")
     _saves_tensors = ("weight", "self", "end")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -803,6 +1282,39 @@ class LerpBackward0(Node):
             grad * xp.conj(end - self) if to_weight is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        weight = node.weight
+        if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+            weight = weight._array
+        else:
+            weight = xp.load(node, weight, node.weight_v)
+        (to_self, _), (to_end, _), (to_weight, _) = node._edges
+        if to_end is not None:
+            grad_of_end = grad * weight.conjugate()
+        else:
+            grad_of_end = None
+        if to_self is not None:
+            grad_of_self = grad * (1 - weight).conjugate()
+        else:
+            grad_of_self = None
+        if to_weight is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            end = node.end
+            if type(end) is Tensor and end._counter is None and end._meta is None:
+                end = end._array
+            else:
+                end = xp.load(node, end, node.end_v)
+            grad_of_weight = grad * (end - self).conjugate()
+        else:
+            grad_of_weight = None
+        if not keep:
+            node.weight = node.self = node.end = FREED
+        return (grad_of_self, grad_of_end, grad_of_weight)
+
     def release(node):
         node.weight = node.self = node.end = FREED
 
@@ -816,12 +1328,25 @@ class LogBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / self.conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -836,12 +1361,25 @@ class Log10Backward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / (xp.conj(self) * 2.302585092994046),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / (self.conjugate() * 2.302585092994046),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -856,12 +1394,25 @@ class Log1PBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(self + 1),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / (self + 1).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -876,12 +1427,25 @@ class Log2Backward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad / (xp.conj(self) * 0.6931471805599453),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad / (self.conjugate() * 0.6931471805599453),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -897,6 +1461,7 @@ class LogaddexpBackward0(Node):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -908,6 +1473,30 @@ class LogaddexpBackward0(Node):
             grad * xp.sigmoid(self - other) if to_self is not None else None,
             grad * xp.sigmoid(other - self) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = grad * xp.sigmoid(other - self)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad * xp.sigmoid(self - other)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -923,6 +1512,7 @@ class Logaddexp2Backward0(Node):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -936,6 +1526,30 @@ class Logaddexp2Backward0(Node):
             if to_other is not None
             else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = grad * xp.sigmoid((other - self) * 0.6931471805599453)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad * xp.sigmoid((self - other) * 0.6931471805599453)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -963,6 +1577,30 @@ class MaximumBackward0(Node):
             xp.share(grad, other, self, other > self) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.share(grad, other, self, other > self)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.share(grad, self, other, self > other)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -989,6 +1627,30 @@ class MinimumBackward0(Node):
             xp.share(grad, other, self, other < self) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.share(grad, other, self, other < self)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.share(grad, self, other, self < other)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -1001,6 +1663,7 @@ class ModfBackward0(Node):
 
     __slots__ = ()
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -1020,6 +1683,7 @@ class MulBackward0(Node):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -1031,6 +1695,30 @@ class MulBackward0(Node):
             grad * xp.conj(other) if to_self is not None else None,
             grad * xp.conj(self) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = grad * self.conjugate()
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = grad * other.conjugate()
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -1052,6 +1740,17 @@ class NanToNumBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp.where_finite(self, grad),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.where_finite(self, grad),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -1063,10 +1762,15 @@ class NegBackward0(Node):
     """
 
     __slots__ = ()
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (-grad,)
+
+    def run(node, xp, grad, keep):
         return (-grad,)
 
 
@@ -1086,6 +1790,18 @@ class NextafterBackward0(Node):
             xp.not_implemented("nextafter") if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.not_implemented("nextafter")
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.not_implemented("nextafter")
+        else:
+            grad_of_self = None
+        return (grad_of_self, grad_of_other)
+
 
 class PolarBackward0(Node):
     """polar(Tensor self, Tensor other) -> Tensor
@@ -1094,7 +1810,7 @@ class PolarBackward0(Node):
     self: real(grad * conj(polar(1, other)))
     """
 
-    __slots__ = ("other", "other_v", "result")
+    __slots__ = ("other", "other_v", "result", "result_c")
     _saves = ("other", "result")
     _saves_tensors = ("other", "result")
 
@@ -1102,12 +1818,34 @@ class PolarBackward0(Node):
         if grad is None:
             return (None,) * len(node._edges)
         other = xp.load(node, node.other, node.other_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         return (
             xp.real(grad * xp.conj(xp.polar(1, other))) if to_self is not None else None,
             xp.real(grad * xp.conj(result * 1j)) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            result = node.result
+            if type(result) is not ndarray or node.result_c[0]:
+                result = xp.load_output(node, saved_output(node, "result"))
+            grad_of_other = xp.real(grad * (result * 1j).conjugate())
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.real(grad * xp.polar(1, other).conjugate())
+        else:
+            grad_of_self = None
+        if not keep:
+            node.other = node.result = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.other = node.result = FREED
@@ -1123,10 +1861,14 @@ class PositiveBackward0(Node):
     """
 
     __slots__ = ()
+    _is_exact = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (grad,)
+
+    def run(node, xp, grad, keep):
         return (grad,)
 
 
@@ -1137,16 +1879,17 @@ class PowBackward0(Node):
     self: grad * conj(slope_of_base(self, other))
     """
 
-    __slots__ = ("other", "other_v", "result", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         return (
             grad * xp.conj(xp.slope_of_base(self, other)) if to_self is not None else None,
@@ -1154,6 +1897,33 @@ class PowBackward0(Node):
             if to_other is not None
             else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            result = node.result
+            if type(result) is not ndarray or node.result_c[0]:
+                result = xp.load_output(node, saved_output(node, "result"))
+            grad_of_other = grad * xp.slope_of_exponent(self, other, result).conjugate()
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad * xp.slope_of_base(self, other).conjugate()
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = node.result = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = node.result = FREED
@@ -1175,6 +1945,9 @@ class Rad2DegBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.rad2deg(grad),)
 
+    def run(node, xp, grad, keep):
+        return (xp.rad2deg(grad),)
+
 
 class RealBackward0(Node):
     """real(Tensor(a) self) -> Tensor(a)
@@ -1189,6 +1962,9 @@ class RealBackward0(Node):
             return (None,) * len(node._edges)
         return (grad,)
 
+    def run(node, xp, grad, keep):
+        return (grad,)
+
 
 class ReciprocalBackward0(Node):
     """reciprocal(Tensor self) -> Tensor
@@ -1196,15 +1972,26 @@ class ReciprocalBackward0(Node):
     self: -grad * conj(result * result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (-grad * xp.conj(result * result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (-grad * (result * result).conjugate(),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -1220,7 +2007,7 @@ class RemainderBackward0(Node):
     self: grad
     """
 
-    __slots__ = ("other", "other_v", "result", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
 
@@ -1229,12 +2016,39 @@ class RemainderBackward0(Node):
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         return (
             grad if to_self is not None else None,
             -grad * xp.whole_part(self, other, result) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            result = node.result
+            if type(result) is not ndarray or node.result_c[0]:
+                result = xp.load_output(node, saved_output(node, "result"))
+            grad_of_other = -grad * xp.whole_part(self, other, result)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = node.result = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = node.result = FREED
@@ -1256,6 +2070,9 @@ class RintBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.zero_gradient(grad),)
 
+    def run(node, xp, grad, keep):
+        return (xp.zero_gradient(grad),)
+
 
 class RoundBackward0(Node):
     """round(Tensor self, int decimals=0) -> Tensor
@@ -1270,6 +2087,9 @@ class RoundBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.zero_gradient(grad),)
 
+    def run(node, xp, grad, keep):
+        return (xp.zero_gradient(grad),)
+
 
 class SignBackward0(Node):
     """sign(Tensor self) -> Tensor
@@ -1277,7 +2097,7 @@ class SignBackward0(Node):
     self: turned(grad, self, result)
     """
 
-    __slots__ = ("result", "self", "self_v")
+    __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
 
@@ -1285,8 +2105,22 @@ class SignBackward0(Node):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.turned(grad, self, result),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.turned(grad, self, result),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -1304,12 +2138,25 @@ class SinBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.cos(self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.cos(self).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -1324,12 +2171,24 @@ class SincBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.slope_of_sinc(self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.slope_of_sinc(self).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -1344,12 +2203,25 @@ class SinhBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.cosh(self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.cosh(self).conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -1361,15 +2233,26 @@ class SqrtBackward0(Node):
     self: grad / (2 * conj(result))
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad / (2 * xp.conj(result)),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad / (2 * result.conjugate()),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -1387,12 +2270,25 @@ class SquareBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (2 * grad * xp.conj(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (2 * grad * self.conjugate(),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -1413,6 +2309,18 @@ class SubBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         return (grad if to_self is not None else None, -grad if to_other is not None else None)
 
+    def run(node, xp, grad, keep):
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = -grad
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad
+        else:
+            grad_of_self = None
+        return (grad_of_self, grad_of_other)
+
 
 class TanBackward0(Node):
     """tan(Tensor self) -> Tensor
@@ -1420,15 +2328,26 @@ class TanBackward0(Node):
     self: grad * conj(1 + result * result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(1 + result * result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * (1 + result * result).conjugate(),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -1440,18 +2359,29 @@ class TanBackward0(Node):
 class TanhBackward0(Node):
     """tanh(Tensor self) -> Tensor
 
-    self: grad * conj(1 - result * result)
+    self: grad - grad * conj(result * result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
-        return (grad * xp.conj(1 - result * result),)
+        result = xp.load_output(node, saved_output(node, "result"))
+        return (grad - grad * xp.conj(result * result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad - grad * (result * result).conjugate(),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -1473,6 +2403,9 @@ class TruncBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.zero_gradient(grad),)
 
+    def run(node, xp, grad, keep):
+        return (xp.zero_gradient(grad),)
+
 
 class ViewAsComplexBackward0(Node):
     """view_as_complex(Tensor(a) self) -> Tensor(a)
@@ -1487,6 +2420,9 @@ class ViewAsComplexBackward0(Node):
             return (None,) * len(node._edges)
         return (xp.view_as_real(grad),)
 
+    def run(node, xp, grad, keep):
+        return (xp.view_as_real(grad),)
+
 
 class ViewAsRealBackward0(Node):
     """view_as_real(Tensor(a) self) -> Tensor(a)
@@ -1499,6 +2435,9 @@ class ViewAsRealBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (xp.view_as_complex(grad),)
+
+    def run(node, xp, grad, keep):
         return (xp.view_as_complex(grad),)
 
 
@@ -1523,6 +2462,25 @@ class WhereBackward0(Node):
             xp.where(condition, 0, grad) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        condition = node.condition
+        if type(condition) is Tensor and condition._counter is None and condition._meta is None:
+            condition = condition._array
+        else:
+            condition = xp.load(node, condition, node.condition_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = xp.where(condition, 0, grad)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = xp.where(condition, grad, 0)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.condition = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.condition = FREED
 
@@ -1532,20 +2490,23 @@ def _sgn_cpu(self):
 
 
 def _sgn_node(self):
-    node = new(SgnBackward0)
+    node = SgnBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def _sgn_record(self):
-    node = new(SgnBackward0)
+    node = SgnBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, kernels.pointwise.sgn(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1562,18 +2523,20 @@ def abs_cpu(self):
 
 
 def abs_node(self):
-    node = new(AbsBackward0)
+    node = AbsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def abs_record(self):
-    node = new(AbsBackward0)
+    node = AbsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.absolute(self._array))
 
 
@@ -1596,18 +2559,18 @@ def abs__inplace(self):
 
 
 def abs__node(self):
-    node = new(AbsBackward0)
+    node = AbsBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def abs__record(self):
     check_inplace(self, True)
-    node = new(AbsBackward0)
+    node = AbsBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.absolute(self._array), "abs_")
     return self
@@ -1618,18 +2581,20 @@ def acos_cpu(self):
 
 
 def acos_node(self):
-    node = new(AcosBackward0)
+    node = AcosBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def acos_record(self):
-    node = new(AcosBackward0)
+    node = AcosBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.arccos(self._array))
 
 
@@ -1652,18 +2617,18 @@ def acos__inplace(self):
 
 
 def acos__node(self):
-    node = new(AcosBackward0)
+    node = AcosBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def acos__record(self):
     check_inplace(self, True)
-    node = new(AcosBackward0)
+    node = AcosBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.arccos(self._array), "acos_")
     return self
@@ -1674,18 +2639,20 @@ def acosh_cpu(self):
 
 
 def acosh_node(self):
-    node = new(AcoshBackward0)
+    node = AcoshBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def acosh_record(self):
-    node = new(AcoshBackward0)
+    node = AcoshBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.arccosh(self._array))
 
 
@@ -1708,18 +2675,18 @@ def acosh__inplace(self):
 
 
 def acosh__node(self):
-    node = new(AcoshBackward0)
+    node = AcoshBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def acosh__record(self):
     check_inplace(self, True)
-    node = new(AcoshBackward0)
+    node = AcoshBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.arccosh(self._array), "acosh_")
     return self
@@ -1730,16 +2697,16 @@ def add_cpu(self, other):
 
 
 def add_node(self, other):
-    node = new(AddBackward0)
+    node = AddBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def add_record(self, other):
-    node = new(AddBackward0)
+    node = AddBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.add(self._array, other._array))
 
 
@@ -1762,17 +2729,17 @@ def add__inplace(self, other):
 
 
 def add__node(self, other):
-    node = new(AddBackward0)
+    node = AddBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def add__record(self, other):
     check_inplace(self, True, other)
-    node = new(AddBackward0)
+    node = AddBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.add(self._array, other._array), "add_")
     return self
 
@@ -1782,19 +2749,21 @@ def angle_cpu(self, deg=False):
 
 
 def angle_node(self, deg=False):
-    node = new(AngleBackward0)
+    node = AngleBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.deg = deg
     return node
 
 
 def angle_record(self, deg=False):
-    node = new(AngleBackward0)
+    node = AngleBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.deg = deg
     return recorded(node, np.angle(self._array, deg=deg))
 
@@ -1812,18 +2781,20 @@ def asin_cpu(self):
 
 
 def asin_node(self):
-    node = new(AsinBackward0)
+    node = AsinBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def asin_record(self):
-    node = new(AsinBackward0)
+    node = AsinBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.arcsin(self._array))
 
 
@@ -1846,18 +2817,18 @@ def asin__inplace(self):
 
 
 def asin__node(self):
-    node = new(AsinBackward0)
+    node = AsinBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def asin__record(self):
     check_inplace(self, True)
-    node = new(AsinBackward0)
+    node = AsinBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.arcsin(self._array), "asin_")
     return self
@@ -1868,18 +2839,20 @@ def asinh_cpu(self):
 
 
 def asinh_node(self):
-    node = new(AsinhBackward0)
+    node = AsinhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def asinh_record(self):
-    node = new(AsinhBackward0)
+    node = AsinhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.arcsinh(self._array))
 
 
@@ -1902,18 +2875,18 @@ def asinh__inplace(self):
 
 
 def asinh__node(self):
-    node = new(AsinhBackward0)
+    node = AsinhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def asinh__record(self):
     check_inplace(self, True)
-    node = new(AsinhBackward0)
+    node = AsinhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.arcsinh(self._array), "asinh_")
     return self
@@ -1924,16 +2897,16 @@ def astype_cpu(self, dtype):
 
 
 def astype_node(self, dtype):
-    node = new(AstypeBackward0)
+    node = AstypeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def astype_record(self, dtype):
-    node = new(AstypeBackward0)
+    node = AstypeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, kernels.pointwise.astype(self._array, dtype))
 
 
@@ -1950,18 +2923,20 @@ def atan_cpu(self):
 
 
 def atan_node(self):
-    node = new(AtanBackward0)
+    node = AtanBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def atan_record(self):
-    node = new(AtanBackward0)
+    node = AtanBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.arctan(self._array))
 
 
@@ -1978,20 +2953,24 @@ def atan2_cpu(self, other):
 
 
 def atan2_node(self, other):
-    node = new(Atan2Backward0)
+    node = Atan2Backward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def atan2_record(self, other):
-    node = new(Atan2Backward0)
+    node = Atan2Backward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, np.arctan2(self._array, other._array))
 
 
@@ -2014,21 +2993,23 @@ def atan2__inplace(self, other):
 
 
 def atan2__node(self, other):
-    node = new(Atan2Backward0)
+    node = Atan2Backward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def atan2__record(self, other):
     check_inplace(self, True, other)
-    node = new(Atan2Backward0)
+    node = Atan2Backward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, np.arctan2(self._array, other._array), "atan2_")
     return self
 
@@ -2044,18 +3025,18 @@ def atan__inplace(self):
 
 
 def atan__node(self):
-    node = new(AtanBackward0)
+    node = AtanBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def atan__record(self):
     check_inplace(self, True)
-    node = new(AtanBackward0)
+    node = AtanBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.arctan(self._array), "atan_")
     return self
@@ -2066,18 +3047,20 @@ def atanh_cpu(self):
 
 
 def atanh_node(self):
-    node = new(AtanhBackward0)
+    node = AtanhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def atanh_record(self):
-    node = new(AtanhBackward0)
+    node = AtanhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.arctanh(self._array))
 
 
@@ -2100,18 +3083,18 @@ def atanh__inplace(self):
 
 
 def atanh__node(self):
-    node = new(AtanhBackward0)
+    node = AtanhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def atanh__record(self):
     check_inplace(self, True)
-    node = new(AtanhBackward0)
+    node = AtanhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.arctanh(self._array), "atanh_")
     return self
@@ -2210,18 +3193,19 @@ def cbrt_cpu(self):
 
 
 def cbrt_node(self):
-    node = new(CbrtBackward0)
+    node = CbrtBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def cbrt_record(self):
-    node = new(CbrtBackward0)
+    node = CbrtBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.cbrt(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -2244,17 +3228,17 @@ def cbrt__inplace(self):
 
 
 def cbrt__node(self):
-    node = new(CbrtBackward0)
+    node = CbrtBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def cbrt__record(self):
     check_inplace(self, True)
-    node = new(CbrtBackward0)
+    node = CbrtBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.cbrt(self._array), "cbrt_")
     node.save_outputs(self)
     return self
@@ -2265,16 +3249,16 @@ def ceil_cpu(self):
 
 
 def ceil_node(self):
-    node = new(CeilBackward0)
+    node = CeilBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def ceil_record(self):
-    node = new(CeilBackward0)
+    node = CeilBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.ceil(self._array))
 
 
@@ -2297,17 +3281,17 @@ def ceil__inplace(self):
 
 
 def ceil__node(self):
-    node = new(CeilBackward0)
+    node = CeilBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def ceil__record(self):
     check_inplace(self, True)
-    node = new(CeilBackward0)
+    node = CeilBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.ceil(self._array), "ceil_")
     return self
 
@@ -2321,30 +3305,36 @@ def clamp_cpu(self, min=None, max=None):
 
 
 def clamp_node(self, min=None, max=None):
-    node = new(ClampBackward0)
+    node = ClampBackward0()
     node._edges = (
         self._edge or edge_of(self),
         NO_EDGE if min is None else min._edge or edge_of(min),
         NO_EDGE if max is None else max._edge or edge_of(max),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.min, node.min_v = min, version(min)
-    node.max, node.max_v = max, version(max)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.min = min
+    node.min_v = 0 if min is None or min._counter is None else min._counter[0]
+    node.max = max
+    node.max_v = 0 if max is None or max._counter is None else max._counter[0]
     return node
 
 
 def clamp_record(self, min=None, max=None):
-    node = new(ClampBackward0)
+    node = ClampBackward0()
     node._edges = (
         self._edge or edge_of(self),
         NO_EDGE if min is None else min._edge or edge_of(min),
         NO_EDGE if max is None else max._edge or edge_of(max),
     )
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.min, node.min_v = min, version(min)
-    node.max, node.max_v = max, version(max)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.min = min
+    node.min_v = 0 if min is None or min._counter is None else min._counter[0]
+    node.max = max
+    node.max_v = 0 if max is None or max._counter is None else max._counter[0]
     return recorded(
         node,
         kernels.pointwise.clamp(
@@ -2385,31 +3375,35 @@ def clamp__inplace(self, min=None, max=None):
 
 
 def clamp__node(self, min=None, max=None):
-    node = new(ClampBackward0)
+    node = ClampBackward0()
     node._edges = (
         edge_of(self),
         NO_EDGE if min is None else min._edge or edge_of(min),
         NO_EDGE if max is None else max._edge or edge_of(max),
     )
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.min, node.min_v = min, version(min)
-    node.max, node.max_v = max, version(max)
+    node.min = min
+    node.min_v = 0 if min is None or min._counter is None else min._counter[0]
+    node.max = max
+    node.max_v = 0 if max is None or max._counter is None else max._counter[0]
     return node
 
 
 def clamp__record(self, min=None, max=None):
     check_inplace(self, True, min, max)
-    node = new(ClampBackward0)
+    node = ClampBackward0()
     node._edges = (
         edge_of(self),
         NO_EDGE if min is None else min._edge or edge_of(min),
         NO_EDGE if max is None else max._edge or edge_of(max),
     )
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.min, node.min_v = min, version(min)
-    node.max, node.max_v = max, version(max)
+    node.min = min
+    node.min_v = 0 if min is None or min._counter is None else min._counter[0]
+    node.max = max
+    node.max_v = 0 if max is None or max._counter is None else max._counter[0]
     record_inplace(
         node,
         self,
@@ -2426,16 +3420,16 @@ def clone_cpu(self):
 
 
 def clone_node(self):
-    node = new(CloneBackward0)
+    node = CloneBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def clone_record(self):
-    node = new(CloneBackward0)
+    node = CloneBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, kernels.pointwise.clone(self._array))
 
 
@@ -2452,16 +3446,16 @@ def complex_cpu(self, other):
 
 
 def complex_node(self, other):
-    node = new(ComplexBackward0)
+    node = ComplexBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def complex_record(self, other):
-    node = new(ComplexBackward0)
+    node = ComplexBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, kernels.pointwise.complex(self._array, other._array))
 
 
@@ -2478,16 +3472,16 @@ def conjugate_cpu(self):
 
 
 def conjugate_node(self):
-    node = new(ConjugateBackward0)
+    node = ConjugateBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def conjugate_record(self):
-    node = new(ConjugateBackward0)
+    node = ConjugateBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.conjugate(self._array))
 
 
@@ -2504,30 +3498,34 @@ def copysign_cpu(self, other):
 
 
 def copysign_node(self, other):
-    node = new(CopysignBackward0)
+    node = CopysignBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def copysign_record(self, other):
-    node = new(CopysignBackward0)
+    node = CopysignBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, np.copysign(self._array, other._array))
@@ -2552,15 +3550,16 @@ def copysign__inplace(self, other):
 
 
 def copysign__node(self, other):
-    node = new(CopysignBackward0)
+    node = CopysignBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
@@ -2568,15 +3567,16 @@ def copysign__node(self, other):
 
 def copysign__record(self, other):
     check_inplace(self, True, other)
-    node = new(CopysignBackward0)
+    node = CopysignBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     record_inplace(node, self, np.copysign(self._array, other._array), "copysign_")
@@ -2588,18 +3588,20 @@ def cos_cpu(self):
 
 
 def cos_node(self):
-    node = new(CosBackward0)
+    node = CosBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def cos_record(self):
-    node = new(CosBackward0)
+    node = CosBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.cos(self._array))
 
 
@@ -2622,18 +3624,18 @@ def cos__inplace(self):
 
 
 def cos__node(self):
-    node = new(CosBackward0)
+    node = CosBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def cos__record(self):
     check_inplace(self, True)
-    node = new(CosBackward0)
+    node = CosBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.cos(self._array), "cos_")
     return self
@@ -2644,18 +3646,20 @@ def cosh_cpu(self):
 
 
 def cosh_node(self):
-    node = new(CoshBackward0)
+    node = CoshBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def cosh_record(self):
-    node = new(CoshBackward0)
+    node = CoshBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.cosh(self._array))
 
 
@@ -2678,18 +3682,18 @@ def cosh__inplace(self):
 
 
 def cosh__node(self):
-    node = new(CoshBackward0)
+    node = CoshBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def cosh__record(self):
     check_inplace(self, True)
-    node = new(CoshBackward0)
+    node = CoshBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.cosh(self._array), "cosh_")
     return self
@@ -2700,16 +3704,16 @@ def deg2rad_cpu(self):
 
 
 def deg2rad_node(self):
-    node = new(Deg2RadBackward0)
+    node = Deg2RadBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def deg2rad_record(self):
-    node = new(Deg2RadBackward0)
+    node = Deg2RadBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.deg2rad(self._array))
 
 
@@ -2732,17 +3736,17 @@ def deg2rad__inplace(self):
 
 
 def deg2rad__node(self):
-    node = new(Deg2RadBackward0)
+    node = Deg2RadBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def deg2rad__record(self):
     check_inplace(self, True)
-    node = new(Deg2RadBackward0)
+    node = Deg2RadBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.deg2rad(self._array), "deg2rad_")
     return self
 
@@ -2752,26 +3756,30 @@ def div_cpu(self, other):
 
 
 def div_node(self, other):
-    node = new(DivBackward0)
+    node = DivBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def div_record(self, other):
-    node = new(DivBackward0)
+    node = DivBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, np.divide(self._array, other._array))
 
 
@@ -2794,27 +3802,29 @@ def div__inplace(self, other):
 
 
 def div__node(self, other):
-    node = new(DivBackward0)
+    node = DivBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def div__record(self, other):
     check_inplace(self, True, other)
-    node = new(DivBackward0)
+    node = DivBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, np.divide(self._array, other._array), "div_")
     return self
 
@@ -2828,18 +3838,19 @@ def exp_cpu(self):
 
 
 def exp_node(self):
-    node = new(ExpBackward0)
+    node = ExpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def exp_record(self):
-    node = new(ExpBackward0)
+    node = ExpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.exp(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -2856,18 +3867,19 @@ def exp2_cpu(self):
 
 
 def exp2_node(self):
-    node = new(Exp2Backward0)
+    node = Exp2Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def exp2_record(self):
-    node = new(Exp2Backward0)
+    node = Exp2Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.exp2(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -2890,17 +3902,17 @@ def exp2__inplace(self):
 
 
 def exp2__node(self):
-    node = new(Exp2Backward0)
+    node = Exp2Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def exp2__record(self):
     check_inplace(self, True)
-    node = new(Exp2Backward0)
+    node = Exp2Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.exp2(self._array), "exp2_")
     node.save_outputs(self)
     return self
@@ -2917,17 +3929,17 @@ def exp__inplace(self):
 
 
 def exp__node(self):
-    node = new(ExpBackward0)
+    node = ExpBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def exp__record(self):
     check_inplace(self, True)
-    node = new(ExpBackward0)
+    node = ExpBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.exp(self._array), "exp_")
     node.save_outputs(self)
     return self
@@ -2938,18 +3950,19 @@ def expm1_cpu(self):
 
 
 def expm1_node(self):
-    node = new(Expm1Backward0)
+    node = Expm1Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def expm1_record(self):
-    node = new(Expm1Backward0)
+    node = Expm1Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.expm1(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -2972,17 +3985,17 @@ def expm1__inplace(self):
 
 
 def expm1__node(self):
-    node = new(Expm1Backward0)
+    node = Expm1Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def expm1__record(self):
     check_inplace(self, True)
-    node = new(Expm1Backward0)
+    node = Expm1Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.expm1(self._array), "expm1_")
     node.save_outputs(self)
     return self
@@ -2993,16 +4006,16 @@ def floor_cpu(self):
 
 
 def floor_node(self):
-    node = new(FloorBackward0)
+    node = FloorBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def floor_record(self):
-    node = new(FloorBackward0)
+    node = FloorBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.floor(self._array))
 
 
@@ -3025,17 +4038,17 @@ def floor__inplace(self):
 
 
 def floor__node(self):
-    node = new(FloorBackward0)
+    node = FloorBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def floor__record(self):
     check_inplace(self, True)
-    node = new(FloorBackward0)
+    node = FloorBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.floor(self._array), "floor_")
     return self
 
@@ -3045,16 +4058,16 @@ def floor_divide_cpu(self, other):
 
 
 def floor_divide_node(self, other):
-    node = new(FloorDivideBackward0)
+    node = FloorDivideBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def floor_divide_record(self, other):
-    node = new(FloorDivideBackward0)
+    node = FloorDivideBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.floor_divide(self._array, other._array))
 
 
@@ -3069,17 +4082,17 @@ def floor_divide__inplace(self, other):
 
 
 def floor_divide__node(self, other):
-    node = new(FloorDivideBackward0)
+    node = FloorDivideBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def floor_divide__record(self, other):
     check_inplace(self, True, other)
-    node = new(FloorDivideBackward0)
+    node = FloorDivideBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.floor_divide(self._array, other._array), "floor_divide_")
     return self
 
@@ -3089,20 +4102,24 @@ def fmax_cpu(self, other):
 
 
 def fmax_node(self, other):
-    node = new(FmaxBackward0)
+    node = FmaxBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def fmax_record(self, other):
-    node = new(FmaxBackward0)
+    node = FmaxBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, kernels.pointwise.fmax(self._array, other._array))
 
 
@@ -3119,20 +4136,24 @@ def fmin_cpu(self, other):
 
 
 def fmin_node(self, other):
-    node = new(FminBackward0)
+    node = FminBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def fmin_record(self, other):
-    node = new(FminBackward0)
+    node = FminBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, kernels.pointwise.fmin(self._array, other._array))
 
 
@@ -3149,34 +4170,42 @@ def fmod_cpu(self, other):
 
 
 def fmod_node(self, other):
-    node = new(FmodBackward0)
+    node = FmodBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def fmod_record(self, other):
-    node = new(FmodBackward0)
+    node = FmodBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     result = recorded(node, np.fmod(self._array, other._array))
-    node.save_outputs(result)
+    if node._edges[1][0] is not None:
+        node.result = result._array
+        node.result_c = result._counter = [0]
+    else:
+        node.result = None
     return result
 
 
@@ -3199,15 +4228,16 @@ def fmod__inplace(self, other):
 
 
 def fmod__node(self, other):
-    node = new(FmodBackward0)
+    node = FmodBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
@@ -3215,15 +4245,16 @@ def fmod__node(self, other):
 
 def fmod__record(self, other):
     check_inplace(self, True, other)
-    node = new(FmodBackward0)
+    node = FmodBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     record_inplace(node, self, np.fmod(self._array, other._array), "fmod_")
@@ -3236,16 +4267,16 @@ def frexp_cpu(self):
 
 
 def frexp_node(self):
-    node = new(FrexpBackward0)
+    node = FrexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def frexp_record(self):
-    node = new(FrexpBackward0)
+    node = FrexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     mantissa, exponent = recorded_several(node, np.frexp(self._array), (True, False))
     node.save_outputs(mantissa, exponent)
     return mantissa, exponent
@@ -3286,16 +4317,16 @@ def heaviside_cpu(self, other):
 
 
 def heaviside_node(self, other):
-    node = new(HeavisideBackward0)
+    node = HeavisideBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def heaviside_record(self, other):
-    node = new(HeavisideBackward0)
+    node = HeavisideBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.heaviside(self._array, other._array))
 
 
@@ -3310,17 +4341,17 @@ def heaviside__inplace(self, other):
 
 
 def heaviside__node(self, other):
-    node = new(HeavisideBackward0)
+    node = HeavisideBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def heaviside__record(self, other):
     check_inplace(self, True, other)
-    node = new(HeavisideBackward0)
+    node = HeavisideBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.heaviside(self._array, other._array), "heaviside_")
     return self
 
@@ -3330,34 +4361,39 @@ def hypot_cpu(self, other):
 
 
 def hypot_node(self, other):
-    node = new(HypotBackward0)
+    node = HypotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     if node._edges[0][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     return node
 
 
 def hypot_record(self, other):
-    node = new(HypotBackward0)
+    node = HypotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     if node._edges[0][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     result = recorded(node, np.hypot(self._array, other._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -3380,11 +4416,12 @@ def hypot__inplace(self, other):
 
 
 def hypot__node(self, other):
-    node = new(HypotBackward0)
+    node = HypotBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     if node._edges[0][0] is not None:
@@ -3396,11 +4433,12 @@ def hypot__node(self, other):
 
 def hypot__record(self, other):
     check_inplace(self, True, other)
-    node = new(HypotBackward0)
+    node = HypotBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     if node._edges[0][0] is not None:
@@ -3423,16 +4461,16 @@ def imag_view(self):
 
 
 def imag_node(self):
-    node = new(ImagBackward0)
+    node = ImagBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def imag_record(self):
-    node = new(ImagBackward0)
+    node = ImagBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return record_view(
         node, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base)
     )
@@ -3477,18 +4515,20 @@ def ldexp_cpu(self, other):
 
 
 def ldexp_node(self, other):
-    node = new(LdexpBackward0)
+    node = LdexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def ldexp_record(self, other):
-    node = new(LdexpBackward0)
+    node = LdexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, np.ldexp(self._array, other._array))
 
 
@@ -3511,19 +4551,21 @@ def ldexp__inplace(self, other):
 
 
 def ldexp__node(self, other):
-    node = new(LdexpBackward0)
+    node = LdexpBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def ldexp__record(self, other):
     check_inplace(self, True, other)
-    node = new(LdexpBackward0)
+    node = LdexpBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, np.ldexp(self._array, other._array), "ldexp_")
     return self
 
@@ -3537,40 +4579,46 @@ def lerp_cpu(self, end, weight):
 
 
 def lerp_node(self, end, weight):
-    node = new(LerpBackward0)
+    node = LerpBackward0()
     node._edges = (
         self._edge or edge_of(self),
         end._edge or edge_of(end),
         weight._edge or edge_of(weight),
     )
-    node._hooks = node._metadata = None
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.weight = weight
+    node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if node._edges[2][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[2][0] is not None:
-        node.end, node.end_v = end, version(end)
+        node.end = end
+        node.end_v = 0 if end._counter is None else end._counter[0]
     else:
         node.end, node.end_v = None, 0
     return node
 
 
 def lerp_record(self, end, weight):
-    node = new(LerpBackward0)
+    node = LerpBackward0()
     node._edges = (
         self._edge or edge_of(self),
         end._edge or edge_of(end),
         weight._edge or edge_of(weight),
     )
-    node._hooks = node._metadata = None
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.weight = weight
+    node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if node._edges[2][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[2][0] is not None:
-        node.end, node.end_v = end, version(end)
+        node.end = end
+        node.end_v = 0 if end._counter is None else end._counter[0]
     else:
         node.end, node.end_v = None, 0
     return recorded(node, kernels.pointwise.lerp(self._array, end._array, weight._array))
@@ -3597,16 +4645,18 @@ def lerp__inplace(self, end, weight):
 
 
 def lerp__node(self, end, weight):
-    node = new(LerpBackward0)
+    node = LerpBackward0()
     node._edges = (edge_of(self), end._edge or edge_of(end), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.weight = weight
+    node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if node._edges[2][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[2][0] is not None:
-        node.end, node.end_v = end, version(end)
+        node.end = end
+        node.end_v = 0 if end._counter is None else end._counter[0]
     else:
         node.end, node.end_v = None, 0
     return node
@@ -3614,16 +4664,18 @@ def lerp__node(self, end, weight):
 
 def lerp__record(self, end, weight):
     check_inplace(self, True, end, weight)
-    node = new(LerpBackward0)
+    node = LerpBackward0()
     node._edges = (edge_of(self), end._edge or edge_of(end), weight._edge or edge_of(weight))
-    node._hooks = node._metadata = None
-    node.weight, node.weight_v = weight, version(weight)
+    node._hooks = None
+    node.weight = weight
+    node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if node._edges[2][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[2][0] is not None:
-        node.end, node.end_v = end, version(end)
+        node.end = end
+        node.end_v = 0 if end._counter is None else end._counter[0]
     else:
         node.end, node.end_v = None, 0
     record_inplace(
@@ -3637,18 +4689,20 @@ def log_cpu(self):
 
 
 def log_node(self):
-    node = new(LogBackward0)
+    node = LogBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def log_record(self):
-    node = new(LogBackward0)
+    node = LogBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.log(self._array))
 
 
@@ -3665,18 +4719,20 @@ def log10_cpu(self):
 
 
 def log10_node(self):
-    node = new(Log10Backward0)
+    node = Log10Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def log10_record(self):
-    node = new(Log10Backward0)
+    node = Log10Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.log10(self._array))
 
 
@@ -3699,18 +4755,18 @@ def log10__inplace(self):
 
 
 def log10__node(self):
-    node = new(Log10Backward0)
+    node = Log10Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def log10__record(self):
     check_inplace(self, True)
-    node = new(Log10Backward0)
+    node = Log10Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.log10(self._array), "log10_")
     return self
@@ -3721,18 +4777,20 @@ def log1p_cpu(self):
 
 
 def log1p_node(self):
-    node = new(Log1PBackward0)
+    node = Log1PBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def log1p_record(self):
-    node = new(Log1PBackward0)
+    node = Log1PBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.log1p(self._array))
 
 
@@ -3755,18 +4813,18 @@ def log1p__inplace(self):
 
 
 def log1p__node(self):
-    node = new(Log1PBackward0)
+    node = Log1PBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def log1p__record(self):
     check_inplace(self, True)
-    node = new(Log1PBackward0)
+    node = Log1PBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.log1p(self._array), "log1p_")
     return self
@@ -3777,18 +4835,20 @@ def log2_cpu(self):
 
 
 def log2_node(self):
-    node = new(Log2Backward0)
+    node = Log2Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def log2_record(self):
-    node = new(Log2Backward0)
+    node = Log2Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.log2(self._array))
 
 
@@ -3811,18 +4871,18 @@ def log2__inplace(self):
 
 
 def log2__node(self):
-    node = new(Log2Backward0)
+    node = Log2Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def log2__record(self):
     check_inplace(self, True)
-    node = new(Log2Backward0)
+    node = Log2Backward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.log2(self._array), "log2_")
     return self
@@ -3839,18 +4899,18 @@ def log__inplace(self):
 
 
 def log__node(self):
-    node = new(LogBackward0)
+    node = LogBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def log__record(self):
     check_inplace(self, True)
-    node = new(LogBackward0)
+    node = LogBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.log(self._array), "log_")
     return self
@@ -3861,20 +4921,24 @@ def logaddexp_cpu(self, other):
 
 
 def logaddexp_node(self, other):
-    node = new(LogaddexpBackward0)
+    node = LogaddexpBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def logaddexp_record(self, other):
-    node = new(LogaddexpBackward0)
+    node = LogaddexpBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, np.logaddexp(self._array, other._array))
 
 
@@ -3891,20 +4955,24 @@ def logaddexp2_cpu(self, other):
 
 
 def logaddexp2_node(self, other):
-    node = new(Logaddexp2Backward0)
+    node = Logaddexp2Backward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def logaddexp2_record(self, other):
-    node = new(Logaddexp2Backward0)
+    node = Logaddexp2Backward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, np.logaddexp2(self._array, other._array))
 
 
@@ -3943,20 +5011,24 @@ def maximum_cpu(self, other):
 
 
 def maximum_node(self, other):
-    node = new(MaximumBackward0)
+    node = MaximumBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def maximum_record(self, other):
-    node = new(MaximumBackward0)
+    node = MaximumBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, kernels.pointwise.maximum(self._array, other._array))
 
 
@@ -3983,21 +5055,23 @@ def maximum__inplace(self, other):
 
 
 def maximum__node(self, other):
-    node = new(MaximumBackward0)
+    node = MaximumBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def maximum__record(self, other):
     check_inplace(self, True, other)
-    node = new(MaximumBackward0)
+    node = MaximumBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.pointwise.maximum(self._array, other._array), "maximum_")
     return self
 
@@ -4007,20 +5081,24 @@ def minimum_cpu(self, other):
 
 
 def minimum_node(self, other):
-    node = new(MinimumBackward0)
+    node = MinimumBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def minimum_record(self, other):
-    node = new(MinimumBackward0)
+    node = MinimumBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, kernels.pointwise.minimum(self._array, other._array))
 
 
@@ -4047,21 +5125,23 @@ def minimum__inplace(self, other):
 
 
 def minimum__node(self, other):
-    node = new(MinimumBackward0)
+    node = MinimumBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def minimum__record(self, other):
     check_inplace(self, True, other)
-    node = new(MinimumBackward0)
+    node = MinimumBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.pointwise.minimum(self._array, other._array), "minimum_")
     return self
 
@@ -4071,16 +5151,16 @@ def modf_cpu(self):
 
 
 def modf_node(self):
-    node = new(ModfBackward0)
+    node = ModfBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def modf_record(self):
-    node = new(ModfBackward0)
+    node = ModfBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded_several(node, np.modf(self._array), (True, True))
 
 
@@ -4098,30 +5178,34 @@ def mul_cpu(self, other):
 
 
 def mul_node(self, other):
-    node = new(MulBackward0)
+    node = MulBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def mul_record(self, other):
-    node = new(MulBackward0)
+    node = MulBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, np.multiply(self._array, other._array))
@@ -4146,15 +5230,16 @@ def mul__inplace(self, other):
 
 
 def mul__node(self, other):
-    node = new(MulBackward0)
+    node = MulBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
@@ -4162,15 +5247,16 @@ def mul__node(self, other):
 
 def mul__record(self, other):
     check_inplace(self, True, other)
-    node = new(MulBackward0)
+    node = MulBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     record_inplace(node, self, np.multiply(self._array, other._array), "mul_")
@@ -4182,18 +5268,20 @@ def nan_to_num_cpu(self, *, nan=0.0, posinf=None, neginf=None):
 
 
 def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
-    node = new(NanToNumBackward0)
+    node = NanToNumBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
-    node = new(NanToNumBackward0)
+    node = NanToNumBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf))
 
 
@@ -4218,18 +5306,18 @@ def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
 
 
 def nan_to_num__node(self, *, nan=0.0, posinf=None, neginf=None):
-    node = new(NanToNumBackward0)
+    node = NanToNumBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, True)
-    node = new(NanToNumBackward0)
+    node = NanToNumBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(
         node, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
@@ -4246,16 +5334,16 @@ def neg_cpu(self):
 
 
 def neg_node(self):
-    node = new(NegBackward0)
+    node = NegBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def neg_record(self):
-    node = new(NegBackward0)
+    node = NegBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.negative(self._array))
 
 
@@ -4278,17 +5366,17 @@ def neg__inplace(self):
 
 
 def neg__node(self):
-    node = new(NegBackward0)
+    node = NegBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def neg__record(self):
     check_inplace(self, True)
-    node = new(NegBackward0)
+    node = NegBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.negative(self._array), "neg_")
     return self
 
@@ -4298,16 +5386,16 @@ def nextafter_cpu(self, other):
 
 
 def nextafter_node(self, other):
-    node = new(NextafterBackward0)
+    node = NextafterBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def nextafter_record(self, other):
-    node = new(NextafterBackward0)
+    node = NextafterBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.nextafter(self._array, other._array))
 
 
@@ -4322,17 +5410,17 @@ def nextafter__inplace(self, other):
 
 
 def nextafter__node(self, other):
-    node = new(NextafterBackward0)
+    node = NextafterBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def nextafter__record(self, other):
     check_inplace(self, True, other)
-    node = new(NextafterBackward0)
+    node = NextafterBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.nextafter(self._array, other._array), "nextafter_")
     return self
 
@@ -4342,26 +5430,32 @@ def polar_cpu(self, other):
 
 
 def polar_node(self, other):
-    node = new(PolarBackward0)
+    node = PolarBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def polar_record(self, other):
-    node = new(PolarBackward0)
+    node = PolarBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     result = recorded(node, kernels.pointwise.polar(self._array, other._array))
-    node.save_outputs(result)
+    if node._edges[1][0] is not None:
+        node.result = result._array
+        node.result_c = result._counter = [0]
+    else:
+        node.result = None
     return result
 
 
@@ -4378,16 +5472,16 @@ def positive_cpu(self):
 
 
 def positive_node(self):
-    node = new(PositiveBackward0)
+    node = PositiveBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def positive_record(self):
-    node = new(PositiveBackward0)
+    node = PositiveBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.positive(self._array))
 
 
@@ -4404,22 +5498,30 @@ def pow_cpu(self, other):
 
 
 def pow_node(self, other):
-    node = new(PowBackward0)
+    node = PowBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def pow_record(self, other):
-    node = new(PowBackward0)
+    node = PowBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     result = recorded(node, kernels.pointwise.pow(self._array, other._array))
-    node.save_outputs(result)
+    if node._edges[1][0] is not None:
+        node.result = result._array
+        node.result_c = result._counter = [0]
+    else:
+        node.result = None
     return result
 
 
@@ -4444,21 +5546,23 @@ def pow__inplace(self, other):
 
 
 def pow__node(self, other):
-    node = new(PowBackward0)
+    node = PowBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def pow__record(self, other):
     check_inplace(self, True, other)
-    node = new(PowBackward0)
+    node = PowBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.pointwise.pow(self._array, other._array), "pow_")
     node.save_outputs(self)
     return self
@@ -4469,16 +5573,16 @@ def rad2deg_cpu(self):
 
 
 def rad2deg_node(self):
-    node = new(Rad2DegBackward0)
+    node = Rad2DegBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def rad2deg_record(self):
-    node = new(Rad2DegBackward0)
+    node = Rad2DegBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.rad2deg(self._array))
 
 
@@ -4501,17 +5605,17 @@ def rad2deg__inplace(self):
 
 
 def rad2deg__node(self):
-    node = new(Rad2DegBackward0)
+    node = Rad2DegBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def rad2deg__record(self):
     check_inplace(self, True)
-    node = new(Rad2DegBackward0)
+    node = Rad2DegBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.rad2deg(self._array), "rad2deg_")
     return self
 
@@ -4527,16 +5631,16 @@ def real_view(self):
 
 
 def real_node(self):
-    node = new(RealBackward0)
+    node = RealBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def real_record(self):
-    node = new(RealBackward0)
+    node = RealBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return record_view(
         node, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base)
     )
@@ -4555,18 +5659,19 @@ def reciprocal_cpu(self):
 
 
 def reciprocal_node(self):
-    node = new(ReciprocalBackward0)
+    node = ReciprocalBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def reciprocal_record(self):
-    node = new(ReciprocalBackward0)
+    node = ReciprocalBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.reciprocal(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -4589,17 +5694,17 @@ def reciprocal__inplace(self):
 
 
 def reciprocal__node(self):
-    node = new(ReciprocalBackward0)
+    node = ReciprocalBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def reciprocal__record(self):
     check_inplace(self, True)
-    node = new(ReciprocalBackward0)
+    node = ReciprocalBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.reciprocal(self._array), "reciprocal_")
     node.save_outputs(self)
     return self
@@ -4610,34 +5715,42 @@ def remainder_cpu(self, other):
 
 
 def remainder_node(self, other):
-    node = new(RemainderBackward0)
+    node = RemainderBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def remainder_record(self, other):
-    node = new(RemainderBackward0)
+    node = RemainderBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     result = recorded(node, np.remainder(self._array, other._array))
-    node.save_outputs(result)
+    if node._edges[1][0] is not None:
+        node.result = result._array
+        node.result_c = result._counter = [0]
+    else:
+        node.result = None
     return result
 
 
@@ -4660,15 +5773,16 @@ def remainder__inplace(self, other):
 
 
 def remainder__node(self, other):
-    node = new(RemainderBackward0)
+    node = RemainderBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
@@ -4676,15 +5790,16 @@ def remainder__node(self, other):
 
 def remainder__record(self, other):
     check_inplace(self, True, other)
-    node = new(RemainderBackward0)
+    node = RemainderBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
     if node._edges[1][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     record_inplace(node, self, np.remainder(self._array, other._array), "remainder_")
@@ -4697,16 +5812,16 @@ def rint_cpu(self):
 
 
 def rint_node(self):
-    node = new(RintBackward0)
+    node = RintBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def rint_record(self):
-    node = new(RintBackward0)
+    node = RintBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.rint(self._array))
 
 
@@ -4729,17 +5844,17 @@ def rint__inplace(self):
 
 
 def rint__node(self):
-    node = new(RintBackward0)
+    node = RintBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def rint__record(self):
     check_inplace(self, True)
-    node = new(RintBackward0)
+    node = RintBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.rint(self._array), "rint_")
     return self
 
@@ -4749,16 +5864,16 @@ def round_cpu(self, decimals=0):
 
 
 def round_node(self, decimals=0):
-    node = new(RoundBackward0)
+    node = RoundBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def round_record(self, decimals=0):
-    node = new(RoundBackward0)
+    node = RoundBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.round(self._array, decimals=decimals))
 
 
@@ -4781,17 +5896,17 @@ def round__inplace(self, decimals=0):
 
 
 def round__node(self, decimals=0):
-    node = new(RoundBackward0)
+    node = RoundBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def round__record(self, decimals=0):
     check_inplace(self, True)
-    node = new(RoundBackward0)
+    node = RoundBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.round(self._array, decimals=decimals), "round_")
     return self
 
@@ -4801,20 +5916,23 @@ def sign_cpu(self):
 
 
 def sign_node(self):
-    node = new(SignBackward0)
+    node = SignBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def sign_record(self):
-    node = new(SignBackward0)
+    node = SignBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, np.sign(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -4837,18 +5955,18 @@ def sign__inplace(self):
 
 
 def sign__node(self):
-    node = new(SignBackward0)
+    node = SignBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def sign__record(self):
     check_inplace(self, True)
-    node = new(SignBackward0)
+    node = SignBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.sign(self._array), "sign_")
     node.save_outputs(self)
@@ -4864,18 +5982,20 @@ def sin_cpu(self):
 
 
 def sin_node(self):
-    node = new(SinBackward0)
+    node = SinBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def sin_record(self):
-    node = new(SinBackward0)
+    node = SinBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.sin(self._array))
 
 
@@ -4898,18 +6018,18 @@ def sin__inplace(self):
 
 
 def sin__node(self):
-    node = new(SinBackward0)
+    node = SinBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def sin__record(self):
     check_inplace(self, True)
-    node = new(SinBackward0)
+    node = SinBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.sin(self._array), "sin_")
     return self
@@ -4920,18 +6040,20 @@ def sinc_cpu(self):
 
 
 def sinc_node(self):
-    node = new(SincBackward0)
+    node = SincBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def sinc_record(self):
-    node = new(SincBackward0)
+    node = SincBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.sinc(self._array))
 
 
@@ -4954,18 +6076,18 @@ def sinc__inplace(self):
 
 
 def sinc__node(self):
-    node = new(SincBackward0)
+    node = SincBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def sinc__record(self):
     check_inplace(self, True)
-    node = new(SincBackward0)
+    node = SincBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.sinc(self._array), "sinc_")
     return self
@@ -4976,18 +6098,20 @@ def sinh_cpu(self):
 
 
 def sinh_node(self):
-    node = new(SinhBackward0)
+    node = SinhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def sinh_record(self):
-    node = new(SinhBackward0)
+    node = SinhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.sinh(self._array))
 
 
@@ -5010,18 +6134,18 @@ def sinh__inplace(self):
 
 
 def sinh__node(self):
-    node = new(SinhBackward0)
+    node = SinhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def sinh__record(self):
     check_inplace(self, True)
-    node = new(SinhBackward0)
+    node = SinhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.sinh(self._array), "sinh_")
     return self
@@ -5032,18 +6156,19 @@ def sqrt_cpu(self):
 
 
 def sqrt_node(self):
-    node = new(SqrtBackward0)
+    node = SqrtBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def sqrt_record(self):
-    node = new(SqrtBackward0)
+    node = SqrtBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.sqrt(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -5066,17 +6191,17 @@ def sqrt__inplace(self):
 
 
 def sqrt__node(self):
-    node = new(SqrtBackward0)
+    node = SqrtBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def sqrt__record(self):
     check_inplace(self, True)
-    node = new(SqrtBackward0)
+    node = SqrtBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.sqrt(self._array), "sqrt_")
     node.save_outputs(self)
     return self
@@ -5087,18 +6212,20 @@ def square_cpu(self):
 
 
 def square_node(self):
-    node = new(SquareBackward0)
+    node = SquareBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def square_record(self):
-    node = new(SquareBackward0)
+    node = SquareBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, np.square(self._array))
 
 
@@ -5121,18 +6248,18 @@ def square__inplace(self):
 
 
 def square__node(self):
-    node = new(SquareBackward0)
+    node = SquareBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def square__record(self):
     check_inplace(self, True)
-    node = new(SquareBackward0)
+    node = SquareBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, np.square(self._array), "square_")
     return self
@@ -5143,16 +6270,16 @@ def sub_cpu(self, other):
 
 
 def sub_node(self, other):
-    node = new(SubBackward0)
+    node = SubBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def sub_record(self, other):
-    node = new(SubBackward0)
+    node = SubBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.subtract(self._array, other._array))
 
 
@@ -5175,17 +6302,17 @@ def sub__inplace(self, other):
 
 
 def sub__node(self, other):
-    node = new(SubBackward0)
+    node = SubBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def sub__record(self, other):
     check_inplace(self, True, other)
-    node = new(SubBackward0)
+    node = SubBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.subtract(self._array, other._array), "sub_")
     return self
 
@@ -5195,18 +6322,19 @@ def tan_cpu(self):
 
 
 def tan_node(self):
-    node = new(TanBackward0)
+    node = TanBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def tan_record(self):
-    node = new(TanBackward0)
+    node = TanBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.tan(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -5229,17 +6357,17 @@ def tan__inplace(self):
 
 
 def tan__node(self):
-    node = new(TanBackward0)
+    node = TanBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def tan__record(self):
     check_inplace(self, True)
-    node = new(TanBackward0)
+    node = TanBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.tan(self._array), "tan_")
     node.save_outputs(self)
     return self
@@ -5250,18 +6378,19 @@ def tanh_cpu(self):
 
 
 def tanh_node(self):
-    node = new(TanhBackward0)
+    node = TanhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def tanh_record(self):
-    node = new(TanhBackward0)
+    node = TanhBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, np.tanh(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -5270,7 +6399,7 @@ def tanh_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(1 - result * result))
+    return xp.conj(xp.conj(self_t) - xp.conj(self_t) * xp.conj(result * result))
 
 
 def tanh__cpu(self):
@@ -5284,17 +6413,17 @@ def tanh__inplace(self):
 
 
 def tanh__node(self):
-    node = new(TanhBackward0)
+    node = TanhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def tanh__record(self):
     check_inplace(self, True)
-    node = new(TanhBackward0)
+    node = TanhBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.tanh(self._array), "tanh_")
     node.save_outputs(self)
     return self
@@ -5305,16 +6434,16 @@ def trunc_cpu(self):
 
 
 def trunc_node(self):
-    node = new(TruncBackward0)
+    node = TruncBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def trunc_record(self):
-    node = new(TruncBackward0)
+    node = TruncBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.trunc(self._array))
 
 
@@ -5337,17 +6466,17 @@ def trunc__inplace(self):
 
 
 def trunc__node(self):
-    node = new(TruncBackward0)
+    node = TruncBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def trunc__record(self):
     check_inplace(self, True)
-    node = new(TruncBackward0)
+    node = TruncBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, np.trunc(self._array), "trunc_")
     return self
 
@@ -5366,16 +6495,16 @@ def view_as_complex_view(self):
 
 
 def view_as_complex_node(self):
-    node = new(ViewAsComplexBackward0)
+    node = ViewAsComplexBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def view_as_complex_record(self):
-    node = new(ViewAsComplexBackward0)
+    node = ViewAsComplexBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return record_view(
         node,
         self,
@@ -5406,16 +6535,16 @@ def view_as_real_view(self):
 
 
 def view_as_real_node(self):
-    node = new(ViewAsRealBackward0)
+    node = ViewAsRealBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def view_as_real_record(self):
-    node = new(ViewAsRealBackward0)
+    node = ViewAsRealBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return record_view(
         node,
         self,
@@ -5437,18 +6566,20 @@ def where_cpu(condition, self, other):
 
 
 def where_node(condition, self, other):
-    node = new(WhereBackward0)
+    node = WhereBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.condition, node.condition_v = condition, version(condition)
+    node._hooks = None
+    node.condition = condition
+    node.condition_v = 0 if condition._counter is None else condition._counter[0]
     return node
 
 
 def where_record(condition, self, other):
-    node = new(WhereBackward0)
+    node = WhereBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.condition, node.condition_v = condition, version(condition)
+    node._hooks = None
+    node.condition = condition
+    node.condition_v = 0 if condition._counter is None else condition._counter[0]
     return recorded(node, np.where(condition._array, self._array, other._array))
 
 

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class EinsumBackward0(Node):
@@ -89,6 +89,34 @@ class TensordotBackward0(Node):
             else None,
         )
 
+    def run(node, xp, grad, keep):
+        other_shape = node.other_shape
+        axes_self = node.axes_self
+        axes_other = node.axes_other
+        self_shape = node.self_shape
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.tensordot_to_second(grad, self, other_shape, axes_self, axes_other)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -121,6 +149,37 @@ class ConvolveBackward0(Node):
             if to_other is not None
             else None,
         )
+
+    def run(node, xp, grad, keep):
+        self_size = node.self_size
+        other_size = node.other_size
+        mode = node.mode
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.correlate(
+                xp.full_window(grad, self_size, other_size, mode, False), self, "valid"
+            )
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.correlate(
+                xp.full_window(grad, self_size, other_size, mode, False), other, "valid"
+            )
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -155,6 +214,37 @@ class CorrelateBackward0(Node):
             else None,
         )
 
+    def run(node, xp, grad, keep):
+        self_size = node.self_size
+        other_size = node.other_size
+        mode = node.mode
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.correlate(
+                self, xp.full_window(grad, self_size, other_size, mode, True), "valid"
+            )
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.convolve(
+                xp.full_window(grad, self_size, other_size, mode, True), other, "valid"
+            )
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -183,6 +273,32 @@ class DotBackward0(Node):
             xp.dot_to_second(grad, self, other_shape) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        other_shape = node.other_shape
+        self_shape = node.self_shape
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.dot_to_second(grad, self, other_shape)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.dot_to_first(grad, self_shape, other)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -210,6 +326,32 @@ class MatmulBackward0(Node):
             xp.matmul_to_first(grad, self_shape, other) if to_self is not None else None,
             xp.matmul_to_second(grad, self, other_shape) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        other_shape = node.other_shape
+        self_shape = node.self_shape
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.matmul_to_second(grad, self, other_shape)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.matmul_to_first(grad, self_shape, other)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -243,6 +385,36 @@ class OuterBackward0(Node):
             else None,
         )
 
+    def run(node, xp, grad, keep):
+        other_shape = node.other_shape
+        self_shape = node.self_shape
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.reshape(
+                xp.matmul(xp.reshape(self, [-1]).conjugate(), grad), other_shape
+            )
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.reshape(
+                xp.matmul(grad, xp.reshape(other, [-1]).conjugate()), self_shape
+            )
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -259,6 +431,13 @@ class TraceBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        offset = node.offset
+        axis1 = node.axis1
+        axis2 = node.axis2
+        return (xp.trace_grad(grad, self_shape, offset, axis1, axis2),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         offset = node.offset
         axis1 = node.axis1
@@ -291,6 +470,33 @@ class VecdotBackward0(Node):
             xp.vecdot_grad(grad, self, other_ndim, axis) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        other_ndim = node.other_ndim
+        axis = node.axis
+        self_ndim = node.self_ndim
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            self = node.self
+            if type(self) is Tensor and self._counter is None and self._meta is None:
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            grad_of_other = xp.vecdot_grad(grad, self, other_ndim, axis)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            other = node.other
+            if type(other) is Tensor and other._counter is None and other._meta is None:
+                other = other._array
+            else:
+                other = xp.load(node, other, node.other_v)
+            grad_of_self = xp.vecdot_grad(grad.conjugate(), other, self_ndim, axis)
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -302,9 +508,9 @@ def _einsum_cpu(subscripts, operands, *, optimize=False):
 
 
 def _einsum_node(subscripts, operands, *, optimize=False):
-    node = new(EinsumBackward0)
+    node = EinsumBackward0()
     node._edges = tuple([edge_of(t) for t in operands])
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.operands_count = len(operands)
     node.subscripts = subscripts
     save_list(node, "operands", operands)
@@ -313,9 +519,9 @@ def _einsum_node(subscripts, operands, *, optimize=False):
 
 
 def _einsum_record(subscripts, operands, *, optimize=False):
-    node = new(EinsumBackward0)
+    node = EinsumBackward0()
     node._edges = tuple([edge_of(t) for t in operands])
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.operands_count = len(operands)
     node.subscripts = subscripts
     save_list(node, "operands", operands)
@@ -338,11 +544,12 @@ def _tensordot_cpu(self, other, axes_self, axes_other):
 
 
 def _tensordot_node(self, other, axes_self, axes_other):
-    node = new(TensordotBackward0)
+    node = TensordotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
@@ -350,18 +557,20 @@ def _tensordot_node(self, other, axes_self, axes_other):
     node.axes_other = axes_other
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def _tensordot_record(self, other, axes_self, axes_other):
-    node = new(TensordotBackward0)
+    node = TensordotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
@@ -369,7 +578,8 @@ def _tensordot_record(self, other, axes_self, axes_other):
     node.axes_other = axes_other
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(
@@ -392,36 +602,40 @@ def convolve_cpu(self, other, mode="full"):
 
 
 def convolve_node(self, other, mode="full"):
-    node = new(ConvolveBackward0)
+    node = ConvolveBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_size = self.size
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def convolve_record(self, other, mode="full"):
-    node = new(ConvolveBackward0)
+    node = ConvolveBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_size = self.size
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, kernels.products.convolve(self._array, other._array, mode))
@@ -440,36 +654,40 @@ def correlate_cpu(self, other, mode="valid"):
 
 
 def correlate_node(self, other, mode="valid"):
-    node = new(CorrelateBackward0)
+    node = CorrelateBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def correlate_record(self, other, mode="valid"):
-    node = new(CorrelateBackward0)
+    node = CorrelateBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, kernels.products.correlate(self._array, other._array, mode))
@@ -488,34 +706,38 @@ def dot_cpu(self, other):
 
 
 def dot_node(self, other):
-    node = new(DotBackward0)
+    node = DotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def dot_record(self, other):
-    node = new(DotBackward0)
+    node = DotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, kernels.products.dot(self._array, other._array))
@@ -534,34 +756,38 @@ def matmul_cpu(self, other):
 
 
 def matmul_node(self, other):
-    node = new(MatmulBackward0)
+    node = MatmulBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def matmul_record(self, other):
-    node = new(MatmulBackward0)
+    node = MatmulBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, kernels.products.matmul(self._array, other._array))
@@ -580,34 +806,38 @@ def outer_cpu(self, other):
 
 
 def outer_node(self, other):
-    node = new(OuterBackward0)
+    node = OuterBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def outer_record(self, other):
-    node = new(OuterBackward0)
+    node = OuterBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, kernels.products.outer(self._array, other._array))
@@ -626,9 +856,9 @@ def trace_cpu(self, offset=0, axis1=0, axis2=1, dtype=None):
 
 
 def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
-    node = new(TraceBackward0)
+    node = TraceBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.offset = offset
     node.axis1 = axis1
@@ -637,9 +867,9 @@ def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
 
 
 def trace_record(self, offset=0, axis1=0, axis2=1, dtype=None):
-    node = new(TraceBackward0)
+    node = TraceBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.offset = offset
     node.axis1 = axis1
@@ -660,36 +890,40 @@ def vecdot_cpu(self, other, *, axis=-1):
 
 
 def vecdot_node(self, other, *, axis=-1):
-    node = new(VecdotBackward0)
+    node = VecdotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return node
 
 
 def vecdot_record(self, other, *, axis=-1):
-    node = new(VecdotBackward0)
+    node = VecdotBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     if node._edges[1][0] is not None:
-        node.self, node.self_v = self, version(self)
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
     if node._edges[0][0] is not None:
-        node.other, node.other_v = other, version(other)
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
     return recorded(node, kernels.products.vecdot(self._array, other._array, axis=axis))

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class ExclusiveCumprodBackward0(Node):
@@ -33,7 +33,7 @@ class ExclusiveCumprodBackward0(Node):
     self: exclusive_cumprod_backward(grad, self, result, axis, reverse)
     """
 
-    __slots__ = ("axis", "result", "reverse", "self", "self_v")
+    __slots__ = ("axis", "result", "result_c", "reverse", "self", "self_v")
     _saves = ("self", "axis", "reverse", "result")
     _saves_tensors = ("self", "result")
 
@@ -43,8 +43,24 @@ class ExclusiveCumprodBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         reverse = node.reverse
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.exclusive_cumprod_backward(grad, self, result, axis, reverse),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        reverse = node.reverse
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.exclusive_cumprod_backward(grad, self, result, axis, reverse),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -59,7 +75,7 @@ class RecurrenceBackward0(Node):
     self, factor: recurrence_backward(grad, factor, result, axis, reverse)
     """
 
-    __slots__ = ("axis", "factor", "factor_v", "result", "reverse")
+    __slots__ = ("axis", "factor", "factor_v", "result", "result_c", "reverse")
     _saves = ("factor", "axis", "reverse", "result")
     _saves_tensors = ("factor", "result")
 
@@ -69,9 +85,26 @@ class RecurrenceBackward0(Node):
         factor = xp.load(node, node.factor, node.factor_v)
         axis = node.axis
         reverse = node.reverse
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_factor, _) = node._edges
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
+        return (grad_of_self, grad_of_factor)
+
+    def run(node, xp, grad, keep):
+        factor = node.factor
+        if type(factor) is Tensor and factor._counter is None and factor._meta is None:
+            factor = factor._array
+        else:
+            factor = xp.load(node, factor, node.factor_v)
+        axis = node.axis
+        reverse = node.reverse
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        (to_self, _), (to_factor, _) = node._edges
+        grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
+        if not keep:
+            node.factor = node.result = FREED
         return (grad_of_self, grad_of_factor)
 
     def release(node):
@@ -97,6 +130,11 @@ class ShiftBackward0(Node):
         by = node.by
         return (xp._shift(grad, axis, -by, 0),)
 
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        by = node.by
+        return (xp._shift(grad, axis, -by, 0),)
+
 
 class CummaxBackward0(Node):
     """cummax(Tensor self, int axis) -> (Tensor values, Tensor indices)
@@ -108,6 +146,7 @@ class CummaxBackward0(Node):
     _saves = ("self_shape", "axis", "indices")
     _saves_tensors = ("indices",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -116,7 +155,7 @@ class CummaxBackward0(Node):
         grad = grads[0]
         self_shape = node.self_shape
         axis = node.axis
-        indices = xp.load_output(node, node.indices)
+        indices = xp.load_output(node, saved_output(node, "indices"))
         return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
 
     def release(node):
@@ -136,6 +175,7 @@ class CumminBackward0(Node):
     _saves = ("self_shape", "axis", "indices")
     _saves_tensors = ("indices",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -144,7 +184,7 @@ class CumminBackward0(Node):
         grad = grads[0]
         self_shape = node.self_shape
         axis = node.axis
-        indices = xp.load_output(node, node.indices)
+        indices = xp.load_output(node, saved_output(node, "indices"))
         return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
 
     def release(node):
@@ -160,7 +200,7 @@ class CumprodBackward0(Node):
     self: cumprod_backward(grad, self, result, axis)
     """
 
-    __slots__ = ("axis", "result", "self", "self_v")
+    __slots__ = ("axis", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
 
@@ -169,8 +209,23 @@ class CumprodBackward0(Node):
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.cumprod_backward(grad, self, result, axis),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.cumprod_backward(grad, self, result, axis),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -195,6 +250,11 @@ class CumsumBackward0(Node):
         axis = node.axis
         return (xp.cumsum_backward(grad, self_shape, axis),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        axis = node.axis
+        return (xp.cumsum_backward(grad, self_shape, axis),)
+
 
 class LogcumsumexpBackward0(Node):
     """logcumsumexp(Tensor self, int axis) -> Tensor
@@ -202,7 +262,7 @@ class LogcumsumexpBackward0(Node):
     self: logcumsumexp_backward(grad, self, result, axis)
     """
 
-    __slots__ = ("axis", "result", "self", "self_v")
+    __slots__ = ("axis", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
 
@@ -211,8 +271,23 @@ class LogcumsumexpBackward0(Node):
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (xp.logcumsumexp_backward(grad, self, result, axis),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (xp.logcumsumexp_backward(grad, self, result, axis),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -227,9 +302,10 @@ class LogsumexpBackward0(Node):
     self: expand_reduced(grad, self.shape, axis, keepdims) * conj(exp_difference(self, result, axis, keepdims))
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -238,11 +314,31 @@ class LogsumexpBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp.conj(xp.exp_difference(self, result, axis, keepdims)),
         )
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp.exp_difference(self, result, axis, keepdims).conjugate(),
+        )
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -257,9 +353,10 @@ class MaxBackward0(Node):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -268,11 +365,31 @@ class MaxBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
         )
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -302,6 +419,16 @@ class MeanBackward0(Node):
             ),
         )
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        axis = node.axis
+        keepdims = node.keepdims
+        return (
+            xp.expand_reduced(
+                grad / xp.reduced_count(self_shape, axis), self_shape, axis, keepdims
+            ),
+        )
+
 
 class MinBackward0(Node):
     """min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
@@ -309,9 +436,10 @@ class MinBackward0(Node):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -320,11 +448,31 @@ class MinBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
         )
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -339,9 +487,10 @@ class NanmaxBackward0(Node):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -350,11 +499,31 @@ class NanmaxBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
         )
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -369,9 +538,10 @@ class NanminBackward0(Node):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -380,11 +550,31 @@ class NanminBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
         )
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp._tie_weights(self, result, axis, keepdims),
+        )
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -402,6 +592,7 @@ class ProdBackward0(Node):
     __slots__ = ("axis", "keepdims", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -415,6 +606,23 @@ class ProdBackward0(Node):
             * xp.conj(xp.other_factors(self, axis)),
         )
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        results = (
+            xp.expand_reduced(grad, self_shape, axis, keepdims)
+            * xp.other_factors(self, axis).conjugate(),
+        )
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -425,7 +633,7 @@ class StdBackward0(Node):
     self: var_backward(half_over(grad, result), self, axis, keepdims, ddof, correction)
     """
 
-    __slots__ = ("axis", "correction", "ddof", "keepdims", "result", "self", "self_v")
+    __slots__ = ("axis", "correction", "ddof", "keepdims", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ddof", "correction", "result")
     _saves_tensors = ("self", "result")
 
@@ -437,10 +645,30 @@ class StdBackward0(Node):
         keepdims = node.keepdims
         ddof = node.ddof
         correction = node.correction
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (
             xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        ddof = node.ddof
+        correction = node.correction
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (
+            xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
+        )
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -461,6 +689,12 @@ class SumBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        axis = node.axis
+        keepdims = node.keepdims
+        return (xp.expand_reduced(grad, self_shape, axis, keepdims),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
@@ -487,6 +721,21 @@ class VarBackward0(Node):
         correction = node.correction
         return (xp.var_backward(grad, self, axis, keepdims, ddof, correction),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        keepdims = node.keepdims
+        ddof = node.ddof
+        correction = node.correction
+        results = (xp.var_backward(grad, self, axis, keepdims, ddof, correction),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -496,24 +745,27 @@ def _exclusive_cumprod_cpu(self, axis, reverse):
 
 
 def _exclusive_cumprod_node(self, axis, reverse):
-    node = new(ExclusiveCumprodBackward0)
+    node = ExclusiveCumprodBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.reverse = reverse
     return node
 
 
 def _exclusive_cumprod_record(self, axis, reverse):
-    node = new(ExclusiveCumprodBackward0)
+    node = ExclusiveCumprodBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.reverse = reverse
     result = recorded(node, kernels.reduction.exclusive_cumprod(self._array, axis, reverse))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -530,24 +782,27 @@ def _recurrence_cpu(self, factor, axis, reverse):
 
 
 def _recurrence_node(self, factor, axis, reverse):
-    node = new(RecurrenceBackward0)
+    node = RecurrenceBackward0()
     node._edges = (self._edge or edge_of(self), factor._edge or edge_of(factor))
-    node._hooks = node._metadata = None
-    node.factor, node.factor_v = factor, version(factor)
+    node._hooks = None
+    node.factor = factor
+    node.factor_v = 0 if factor._counter is None else factor._counter[0]
     node.axis = axis
     node.reverse = reverse
     return node
 
 
 def _recurrence_record(self, factor, axis, reverse):
-    node = new(RecurrenceBackward0)
+    node = RecurrenceBackward0()
     node._edges = (self._edge or edge_of(self), factor._edge or edge_of(factor))
-    node._hooks = node._metadata = None
-    node.factor, node.factor_v = factor, version(factor)
+    node._hooks = None
+    node.factor = factor
+    node.factor_v = 0 if factor._counter is None else factor._counter[0]
     node.axis = axis
     node.reverse = reverse
     result = recorded(node, kernels.reduction.recurrence(self._array, factor._array, axis, reverse))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -566,18 +821,18 @@ def _shift_cpu(self, axis, by, fill):
 
 
 def _shift_node(self, axis, by, fill):
-    node = new(ShiftBackward0)
+    node = ShiftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     node.by = by
     return node
 
 
 def _shift_record(self, axis, by, fill):
-    node = new(ShiftBackward0)
+    node = ShiftBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     node.by = by
     return recorded(node, kernels.reduction.shift(self._array, axis, by, fill))
@@ -620,18 +875,18 @@ def cummax_cpu(self, axis):
 
 
 def cummax_node(self, axis):
-    node = new(CummaxBackward0)
+    node = CummaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     return node
 
 
 def cummax_record(self, axis):
-    node = new(CummaxBackward0)
+    node = CummaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -654,18 +909,18 @@ def cummin_cpu(self, axis):
 
 
 def cummin_node(self, axis):
-    node = new(CumminBackward0)
+    node = CumminBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     return node
 
 
 def cummin_record(self, axis):
-    node = new(CumminBackward0)
+    node = CumminBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -688,22 +943,25 @@ def cumprod_cpu(self, axis=None, *, dtype=None):
 
 
 def cumprod_node(self, axis=None, *, dtype=None):
-    node = new(CumprodBackward0)
+    node = CumprodBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     return node
 
 
 def cumprod_record(self, axis=None, *, dtype=None):
-    node = new(CumprodBackward0)
+    node = CumprodBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     result = recorded(node, np.cumprod(self._array, axis=axis, dtype=dtype))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -720,18 +978,18 @@ def cumsum_cpu(self, axis=None, *, dtype=None):
 
 
 def cumsum_node(self, axis=None, *, dtype=None):
-    node = new(CumsumBackward0)
+    node = CumsumBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     return node
 
 
 def cumsum_record(self, axis=None, *, dtype=None):
-    node = new(CumsumBackward0)
+    node = CumsumBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     return recorded(node, np.cumsum(self._array, axis=axis, dtype=dtype))
@@ -750,22 +1008,25 @@ def logcumsumexp_cpu(self, axis):
 
 
 def logcumsumexp_node(self, axis):
-    node = new(LogcumsumexpBackward0)
+    node = LogcumsumexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     return node
 
 
 def logcumsumexp_record(self, axis):
-    node = new(LogcumsumexpBackward0)
+    node = LogcumsumexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     result = recorded(node, kernels.reduction.logcumsumexp(self._array, axis))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -782,26 +1043,29 @@ def logsumexp_cpu(self, axis=None, keepdims=False):
 
 
 def logsumexp_node(self, axis=None, keepdims=False):
-    node = new(LogsumexpBackward0)
+    node = LogsumexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     return node
 
 
 def logsumexp_record(self, axis=None, keepdims=False):
-    node = new(LogsumexpBackward0)
+    node = LogsumexpBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.logsumexp(self._array, axis, keepdims))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -818,26 +1082,29 @@ def max_cpu(self, axis=None, keepdims=False):
 
 
 def max_node(self, axis=None, keepdims=False):
-    node = new(MaxBackward0)
+    node = MaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     return node
 
 
 def max_record(self, axis=None, keepdims=False):
-    node = new(MaxBackward0)
+    node = MaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.max(self._array, axis, keepdims))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -854,9 +1121,9 @@ def mean_cpu(self, axis=None, keepdims=False, *, dtype=None):
 
 
 def mean_node(self, axis=None, keepdims=False, *, dtype=None):
-    node = new(MeanBackward0)
+    node = MeanBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -864,9 +1131,9 @@ def mean_node(self, axis=None, keepdims=False, *, dtype=None):
 
 
 def mean_record(self, axis=None, keepdims=False, *, dtype=None):
-    node = new(MeanBackward0)
+    node = MeanBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -886,26 +1153,29 @@ def min_cpu(self, axis=None, keepdims=False):
 
 
 def min_node(self, axis=None, keepdims=False):
-    node = new(MinBackward0)
+    node = MinBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     return node
 
 
 def min_record(self, axis=None, keepdims=False):
-    node = new(MinBackward0)
+    node = MinBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.min(self._array, axis, keepdims))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -930,26 +1200,29 @@ def nanmax_cpu(self, axis=None, keepdims=False):
 
 
 def nanmax_node(self, axis=None, keepdims=False):
-    node = new(NanmaxBackward0)
+    node = NanmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     return node
 
 
 def nanmax_record(self, axis=None, keepdims=False):
-    node = new(NanmaxBackward0)
+    node = NanmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.nanmax(self._array, axis, keepdims))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -966,26 +1239,29 @@ def nanmin_cpu(self, axis=None, keepdims=False):
 
 
 def nanmin_node(self, axis=None, keepdims=False):
-    node = new(NanminBackward0)
+    node = NanminBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     return node
 
 
 def nanmin_record(self, axis=None, keepdims=False):
-    node = new(NanminBackward0)
+    node = NanminBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.nanmin(self._array, axis, keepdims))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1002,22 +1278,24 @@ def prod_cpu(self, axis=None, keepdims=False, *, dtype=None):
 
 
 def prod_node(self, axis=None, keepdims=False, *, dtype=None):
-    node = new(ProdBackward0)
+    node = ProdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     return node
 
 
 def prod_record(self, axis=None, keepdims=False, *, dtype=None):
-    node = new(ProdBackward0)
+    node = ProdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     return recorded(node, kernels.reduction.prod(self._array, axis, keepdims, dtype=dtype))
@@ -1038,10 +1316,11 @@ def std_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 
 def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
-    node = new(StdBackward0)
+    node = StdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     node.ddof = ddof
@@ -1050,10 +1329,11 @@ def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 
 def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
-    node = new(StdBackward0)
+    node = StdBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     node.ddof = ddof
@@ -1061,7 +1341,8 @@ def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     result = recorded(
         node, kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
     )
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -1078,9 +1359,9 @@ def sum_cpu(self, axis=None, keepdims=False, *, dtype=None):
 
 
 def sum_node(self, axis=None, keepdims=False, *, dtype=None):
-    node = new(SumBackward0)
+    node = SumBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1088,9 +1369,9 @@ def sum_node(self, axis=None, keepdims=False, *, dtype=None):
 
 
 def sum_record(self, axis=None, keepdims=False, *, dtype=None):
-    node = new(SumBackward0)
+    node = SumBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1112,10 +1393,11 @@ def var_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 
 def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
-    node = new(VarBackward0)
+    node = VarBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     node.ddof = ddof
@@ -1124,10 +1406,11 @@ def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 
 def var_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
-    node = new(VarBackward0)
+    node = VarBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
     node.ddof = ddof

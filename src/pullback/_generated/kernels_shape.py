@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class AsStridedBackward0(Node):
@@ -45,6 +45,13 @@ class AsStridedBackward0(Node):
         storage_offset = node.storage_offset
         return (xp.as_strided_backward(grad, self_shape, shape, strides, storage_offset),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        shape = node.shape
+        strides = node.strides
+        storage_offset = node.storage_offset
+        return (xp.as_strided_backward(grad, self_shape, shape, strides, storage_offset),)
+
 
 class BroadcastToBackward0(Node):
     """broadcast_to(Tensor(a) self, int[] shape) -> Tensor(a)
@@ -57,6 +64,9 @@ class BroadcastToBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (grad,)
+
+    def run(node, xp, grad, keep):
         return (grad,)
 
 
@@ -93,6 +103,11 @@ class ConstantPadBackward0(Node):
         widths = node.widths
         return (xp.unpad(grad, self_shape, widths),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        widths = node.widths
+        return (xp.unpad(grad, self_shape, widths),)
+
 
 class DiagonalBackward0(Node):
     """diagonal(Tensor(a) self, int offset=0, int axis1=0, int axis2=1) -> Tensor(a)
@@ -106,6 +121,13 @@ class DiagonalBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        offset = node.offset
+        axis1 = node.axis1
+        axis2 = node.axis2
+        return (xp.diagonal_backward(grad, self_shape, offset, axis1, axis2),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         offset = node.offset
         axis1 = node.axis1
@@ -130,6 +152,12 @@ class DiagonalBackwardBackward0(Node):
         axis2 = node.axis2
         return (xp.diagonal(grad, offset, axis1, axis2),)
 
+    def run(node, xp, grad, keep):
+        offset = node.offset
+        axis1 = node.axis1
+        axis2 = node.axis2
+        return (xp.diagonal(grad, offset, axis1, axis2),)
+
 
 class ExpandDimsBackward0(Node):
     """expand_dims(Tensor(a) self, int[1] axis=0) -> Tensor(a)
@@ -143,6 +171,10 @@ class ExpandDimsBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        return (xp.reshape(grad, self_shape),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         return (xp.reshape(grad, self_shape),)
 
@@ -162,6 +194,10 @@ class FlipBackward0(Node):
         axis = node.axis
         return (xp.flip(grad, axis),)
 
+    def run(node, xp, grad, keep):
+        axis = node.axis
+        return (xp.flip(grad, axis),)
+
 
 class MatrixTransposeBackward0(Node):
     """matrix_transpose(Tensor(a) self) -> Tensor(a)
@@ -174,6 +210,9 @@ class MatrixTransposeBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        return (xp.matrix_transpose(grad),)
+
+    def run(node, xp, grad, keep):
         return (xp.matrix_transpose(grad),)
 
 
@@ -189,6 +228,11 @@ class MoveaxisBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        source = node.source
+        destination = node.destination
+        return (xp.moveaxis(grad, destination, source),)
+
+    def run(node, xp, grad, keep):
         source = node.source
         destination = node.destination
         return (xp.moveaxis(grad, destination, source),)
@@ -209,6 +253,10 @@ class PermuteDimsBackward0(Node):
         axes = node.axes
         return (xp.permute_back(grad, axes),)
 
+    def run(node, xp, grad, keep):
+        axes = node.axes
+        return (xp.permute_back(grad, axes),)
+
 
 class RepeatBackward0(Node):
     """repeat(Tensor self, int[1] repeats, int? axis=None) -> Tensor
@@ -222,6 +270,12 @@ class RepeatBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        repeats = node.repeats
+        axis = node.axis
+        return (xp.repeat_backward(grad, self_shape, repeats, axis),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         repeats = node.repeats
         axis = node.axis
@@ -244,6 +298,11 @@ class ReshapeBackward0(Node):
         order = node.order
         return (xp.reshape(grad, self_shape, order),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        order = node.order
+        return (xp.reshape(grad, self_shape, order),)
+
 
 class RollBackward0(Node):
     """roll(Tensor self, int[1] shift, int[1]? axis=None) -> Tensor
@@ -257,6 +316,11 @@ class RollBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        shift = node.shift
+        axis = node.axis
+        return (xp.roll_back(grad, shift, axis),)
+
+    def run(node, xp, grad, keep):
         shift = node.shift
         axis = node.axis
         return (xp.roll_back(grad, shift, axis),)
@@ -279,6 +343,12 @@ class SlidingWindowViewBackward0(Node):
         axis = node.axis
         return (xp.window_backward(grad, self_shape, window_shape, axis),)
 
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        window_shape = node.window_shape
+        axis = node.axis
+        return (xp.window_backward(grad, self_shape, window_shape, axis),)
+
 
 class SplitBackward0(Node):
     """split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]
@@ -288,6 +358,7 @@ class SplitBackward0(Node):
 
     __slots__ = ("axis", "indices_or_sections", "self_shape", "_outputs")
     _saves = ("self_shape", "indices_or_sections", "axis")
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -311,6 +382,10 @@ class SqueezeBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        return (xp.reshape(grad, self_shape),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         return (xp.reshape(grad, self_shape),)
 
@@ -348,6 +423,11 @@ class SwapaxesBackward0(Node):
         axis2 = node.axis2
         return (xp.swapaxes(grad, axis1, axis2),)
 
+    def run(node, xp, grad, keep):
+        axis1 = node.axis1
+        axis2 = node.axis2
+        return (xp.swapaxes(grad, axis1, axis2),)
+
 
 class TileBackward0(Node):
     """tile(Tensor self, int[1] reps) -> Tensor
@@ -361,6 +441,11 @@ class TileBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
+        self_shape = node.self_shape
+        reps = node.reps
+        return (xp.tile_backward(grad, self_shape, reps),)
+
+    def run(node, xp, grad, keep):
         self_shape = node.self_shape
         reps = node.reps
         return (xp.tile_backward(grad, self_shape, reps),)
@@ -381,6 +466,10 @@ class TrilBackward0(Node):
         k = node.k
         return (xp.tril(grad, k),)
 
+    def run(node, xp, grad, keep):
+        k = node.k
+        return (xp.tril(grad, k),)
+
 
 class TriuBackward0(Node):
     """triu(Tensor self, int k=0) -> Tensor
@@ -397,6 +486,10 @@ class TriuBackward0(Node):
         k = node.k
         return (xp.triu(grad, k),)
 
+    def run(node, xp, grad, keep):
+        k = node.k
+        return (xp.triu(grad, k),)
+
 
 class UnbindBackward0(Node):
     """unbind(Tensor(a) self, int axis=0) -> Tensor(a)[]
@@ -406,6 +499,7 @@ class UnbindBackward0(Node):
 
     __slots__ = ("axis", "_outputs")
     _saves = ("axis",)
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -431,6 +525,11 @@ class WindowBackwardBackward0(Node):
         axis = node.axis
         return (xp.sliding_window_view(grad, window_shape, axis),)
 
+    def run(node, xp, grad, keep):
+        window_shape = node.window_shape
+        axis = node.axis
+        return (xp.sliding_window_view(grad, window_shape, axis),)
+
 
 def as_strided_cpu(self, shape, strides, storage_offset=0):
     return wrap(kernels.shape.as_strided(self._array, shape, strides, storage_offset))
@@ -446,9 +545,9 @@ def as_strided_view(self, shape, strides, storage_offset=0):
 
 
 def as_strided_node(self, shape, strides, storage_offset=0):
-    node = new(AsStridedBackward0)
+    node = AsStridedBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.shape = shape
     node.strides = strides
@@ -457,9 +556,9 @@ def as_strided_node(self, shape, strides, storage_offset=0):
 
 
 def as_strided_record(self, shape, strides, storage_offset=0):
-    node = new(AsStridedBackward0)
+    node = AsStridedBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.shape = shape
     node.strides = strides
@@ -494,16 +593,16 @@ def broadcast_to_view(self, shape):
 
 
 def broadcast_to_node(self, shape):
-    node = new(BroadcastToBackward0)
+    node = BroadcastToBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def broadcast_to_record(self, shape):
-    node = new(BroadcastToBackward0)
+    node = BroadcastToBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return record_view(
         node,
         self,
@@ -525,9 +624,9 @@ def concatenate_cpu(tensors, axis=0):
 
 
 def concatenate_node(tensors, axis=0):
-    node = new(ConcatenateBackward0)
+    node = ConcatenateBackward0()
     node._edges = tuple([edge_of(t) for t in tensors])
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
@@ -535,9 +634,9 @@ def concatenate_node(tensors, axis=0):
 
 
 def concatenate_record(tensors, axis=0):
-    node = new(ConcatenateBackward0)
+    node = ConcatenateBackward0()
     node._edges = tuple([edge_of(t) for t in tensors])
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
@@ -557,18 +656,18 @@ def constant_pad_cpu(self, widths, values):
 
 
 def constant_pad_node(self, widths, values):
-    node = new(ConstantPadBackward0)
+    node = ConstantPadBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.widths = widths
     return node
 
 
 def constant_pad_record(self, widths, values):
-    node = new(ConstantPadBackward0)
+    node = ConstantPadBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.widths = widths
     return recorded(node, kernels.shape.constant_pad(self._array, widths, values))
@@ -596,9 +695,9 @@ def diagonal_view(self, offset=0, axis1=0, axis2=1):
 
 
 def diagonal_node(self, offset=0, axis1=0, axis2=1):
-    node = new(DiagonalBackward0)
+    node = DiagonalBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.offset = offset
     node.axis1 = axis1
@@ -607,9 +706,9 @@ def diagonal_node(self, offset=0, axis1=0, axis2=1):
 
 
 def diagonal_record(self, offset=0, axis1=0, axis2=1):
-    node = new(DiagonalBackward0)
+    node = DiagonalBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.offset = offset
     node.axis1 = axis1
@@ -635,9 +734,9 @@ def diagonal_backward_cpu(grad_output, shape, offset=0, axis1=0, axis2=1):
 
 
 def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
-    node = new(DiagonalBackwardBackward0)
+    node = DiagonalBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -645,9 +744,9 @@ def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
 
 
 def diagonal_backward_record(grad_output, shape, offset=0, axis1=0, axis2=1):
-    node = new(DiagonalBackwardBackward0)
+    node = DiagonalBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -678,17 +777,17 @@ def expand_dims_view(self, axis=0):
 
 
 def expand_dims_node(self, axis=0):
-    node = new(ExpandDimsBackward0)
+    node = ExpandDimsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     return node
 
 
 def expand_dims_record(self, axis=0):
-    node = new(ExpandDimsBackward0)
+    node = ExpandDimsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     return record_view(
         node,
@@ -711,17 +810,17 @@ def flip_cpu(self, axis=None):
 
 
 def flip_node(self, axis=None):
-    node = new(FlipBackward0)
+    node = FlipBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     return node
 
 
 def flip_record(self, axis=None):
-    node = new(FlipBackward0)
+    node = FlipBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     return recorded(node, kernels.shape.flip(self._array, axis))
 
@@ -748,16 +847,16 @@ def matrix_transpose_view(self):
 
 
 def matrix_transpose_node(self):
-    node = new(MatrixTransposeBackward0)
+    node = MatrixTransposeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def matrix_transpose_record(self):
-    node = new(MatrixTransposeBackward0)
+    node = MatrixTransposeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return record_view(
         node,
         self,
@@ -788,18 +887,18 @@ def moveaxis_view(self, source, destination):
 
 
 def moveaxis_node(self, source, destination):
-    node = new(MoveaxisBackward0)
+    node = MoveaxisBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.source = source
     node.destination = destination
     return node
 
 
 def moveaxis_record(self, source, destination):
-    node = new(MoveaxisBackward0)
+    node = MoveaxisBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.source = source
     node.destination = destination
     return record_view(
@@ -832,17 +931,17 @@ def permute_dims_view(self, axes=None):
 
 
 def permute_dims_node(self, axes=None):
-    node = new(PermuteDimsBackward0)
+    node = PermuteDimsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axes = axes
     return node
 
 
 def permute_dims_record(self, axes=None):
-    node = new(PermuteDimsBackward0)
+    node = PermuteDimsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axes = axes
     return record_view(
         node,
@@ -865,9 +964,9 @@ def repeat_cpu(self, repeats, axis=None):
 
 
 def repeat_node(self, repeats, axis=None):
-    node = new(RepeatBackward0)
+    node = RepeatBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.repeats = repeats
     node.axis = axis
@@ -875,9 +974,9 @@ def repeat_node(self, repeats, axis=None):
 
 
 def repeat_record(self, repeats, axis=None):
-    node = new(RepeatBackward0)
+    node = RepeatBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.repeats = repeats
     node.axis = axis
@@ -906,18 +1005,18 @@ def reshape_view(self, shape, order="C", *, copy=None):
 
 
 def reshape_node(self, shape, order="C", *, copy=None):
-    node = new(ReshapeBackward0)
+    node = ReshapeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.order = order
     return node
 
 
 def reshape_record(self, shape, order="C", *, copy=None):
-    node = new(ReshapeBackward0)
+    node = ReshapeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.order = order
     return record_view(
@@ -941,18 +1040,18 @@ def roll_cpu(self, shift, axis=None):
 
 
 def roll_node(self, shift, axis=None):
-    node = new(RollBackward0)
+    node = RollBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.shift = shift
     node.axis = axis
     return node
 
 
 def roll_record(self, shift, axis=None):
-    node = new(RollBackward0)
+    node = RollBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.shift = shift
     node.axis = axis
     return recorded(node, kernels.shape.roll(self._array, shift, axis))
@@ -980,9 +1079,9 @@ def sliding_window_view_view(self, window_shape, axis=None):
 
 
 def sliding_window_view_node(self, window_shape, axis=None):
-    node = new(SlidingWindowViewBackward0)
+    node = SlidingWindowViewBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -990,9 +1089,9 @@ def sliding_window_view_node(self, window_shape, axis=None):
 
 
 def sliding_window_view_record(self, window_shape, axis=None):
-    node = new(SlidingWindowViewBackward0)
+    node = SlidingWindowViewBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -1026,9 +1125,9 @@ def split_view(self, indices_or_sections, axis=0):
 
 
 def split_node(self, indices_or_sections, axis=0):
-    node = new(SplitBackward0)
+    node = SplitBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1036,9 +1135,9 @@ def split_node(self, indices_or_sections, axis=0):
 
 
 def split_record(self, indices_or_sections, axis=0):
-    node = new(SplitBackward0)
+    node = SplitBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1072,17 +1171,17 @@ def squeeze_view(self, axis=None):
 
 
 def squeeze_node(self, axis=None):
-    node = new(SqueezeBackward0)
+    node = SqueezeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     return node
 
 
 def squeeze_record(self, axis=None):
-    node = new(SqueezeBackward0)
+    node = SqueezeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     return record_view(
         node,
@@ -1105,9 +1204,9 @@ def stack_cpu(tensors, axis=0):
 
 
 def stack_node(tensors, axis=0):
-    node = new(StackBackward0)
+    node = StackBackward0()
     node._edges = tuple([edge_of(t) for t in tensors])
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_len = len(tensors)
     node.axis = axis
@@ -1115,9 +1214,9 @@ def stack_node(tensors, axis=0):
 
 
 def stack_record(tensors, axis=0):
-    node = new(StackBackward0)
+    node = StackBackward0()
     node._edges = tuple([edge_of(t) for t in tensors])
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_len = len(tensors)
     node.axis = axis
@@ -1146,18 +1245,18 @@ def swapaxes_view(self, axis1, axis2):
 
 
 def swapaxes_node(self, axis1, axis2):
-    node = new(SwapaxesBackward0)
+    node = SwapaxesBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis1 = axis1
     node.axis2 = axis2
     return node
 
 
 def swapaxes_record(self, axis1, axis2):
-    node = new(SwapaxesBackward0)
+    node = SwapaxesBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis1 = axis1
     node.axis2 = axis2
     return record_view(
@@ -1181,18 +1280,18 @@ def tile_cpu(self, reps):
 
 
 def tile_node(self, reps):
-    node = new(TileBackward0)
+    node = TileBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.reps = reps
     return node
 
 
 def tile_record(self, reps):
-    node = new(TileBackward0)
+    node = TileBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.reps = reps
     return recorded(node, kernels.shape.tile(self._array, reps))
@@ -1211,17 +1310,17 @@ def tril_cpu(self, k=0):
 
 
 def tril_node(self, k=0):
-    node = new(TrilBackward0)
+    node = TrilBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.k = k
     return node
 
 
 def tril_record(self, k=0):
-    node = new(TrilBackward0)
+    node = TrilBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.k = k
     return recorded(node, kernels.shape.tril(self._array, k))
 
@@ -1239,17 +1338,17 @@ def triu_cpu(self, k=0):
 
 
 def triu_node(self, k=0):
-    node = new(TriuBackward0)
+    node = TriuBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.k = k
     return node
 
 
 def triu_record(self, k=0):
-    node = new(TriuBackward0)
+    node = TriuBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.k = k
     return recorded(node, kernels.shape.triu(self._array, k))
 
@@ -1276,17 +1375,17 @@ def unbind_view(self, axis=0):
 
 
 def unbind_node(self, axis=0):
-    node = new(UnbindBackward0)
+    node = UnbindBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     return node
 
 
 def unbind_record(self, axis=0):
-    node = new(UnbindBackward0)
+    node = UnbindBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.axis = axis
     return record_views(
         node,
@@ -1309,18 +1408,18 @@ def window_backward_cpu(grad_output, shape, window_shape, axis=None):
 
 
 def window_backward_node(grad_output, shape, window_shape, axis=None):
-    node = new(WindowBackwardBackward0)
+    node = WindowBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.window_shape = window_shape
     node.axis = axis
     return node
 
 
 def window_backward_record(grad_output, shape, window_shape, axis=None):
-    node = new(WindowBackwardBackward0)
+    node = WindowBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.window_shape = window_shape
     node.axis = axis
     return recorded(

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class QuantilePlacesBackward0(Node):
@@ -37,6 +37,7 @@ class QuantilePlacesBackward0(Node):
     _saves = ("count", "method")
     _saves_tensors = ("count",)
     _outputs = 3
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -67,6 +68,17 @@ class BincountBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (xp.index(grad, [self]),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (xp.index(grad, [self]),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -81,6 +93,7 @@ class KthvalueBackward0(Node):
     _saves = ("self_shape", "axis", "keepdims", "indices")
     _saves_tensors = ("indices",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -90,7 +103,7 @@ class KthvalueBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
-        indices = xp.load_output(node, node.indices)
+        indices = xp.load_output(node, saved_output(node, "indices"))
         return (xp.picked_backward(grad, self_shape, indices, axis, keepdims),)
 
     def release(node):
@@ -110,6 +123,7 @@ class ModeBackward0(Node):
     _saves = ("self_shape", "axis", "keepdims", "indices")
     _saves_tensors = ("indices",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -119,7 +133,7 @@ class ModeBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
-        indices = xp.load_output(node, node.indices)
+        indices = xp.load_output(node, saved_output(node, "indices"))
         return (xp.picked_backward(grad, self_shape, indices, axis, keepdims),)
 
     def release(node):
@@ -148,6 +162,20 @@ class SortBackward0(Node):
         stable = node.stable
         return (xp.sort_backward(grad, self, axis, descending, stable),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        descending = node.descending
+        stable = node.stable
+        results = (xp.sort_backward(grad, self, axis, descending, stable),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -162,6 +190,7 @@ class TopkBackward0(Node):
     _saves = ("self_shape", "axis", "indices")
     _saves_tensors = ("indices",)
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
@@ -170,7 +199,7 @@ class TopkBackward0(Node):
         grad = grads[0]
         self_shape = node.self_shape
         axis = node.axis
-        indices = xp.load_output(node, node.indices)
+        indices = xp.load_output(node, saved_output(node, "indices"))
         return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis),)
 
     def release(node):
@@ -188,6 +217,7 @@ class UniqueAllBackward0(Node):
 
     __slots__ = ()
     _outputs = 4
+    _is_single = False
 
     def backward(node, xp, *grads):
         grads = xp.materialize(node, grads)
@@ -202,6 +232,7 @@ class UniqueCountsBackward0(Node):
 
     __slots__ = ()
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         grads = xp.materialize(node, grads)
@@ -216,6 +247,7 @@ class UniqueInverseBackward0(Node):
 
     __slots__ = ()
     _outputs = 2
+    _is_single = False
 
     def backward(node, xp, *grads):
         grads = xp.materialize(node, grads)
@@ -233,25 +265,30 @@ class UniqueValuesBackward0(Node):
     def backward(node, xp, grad):
         return (xp.not_implemented("unique_values"),)
 
+    def run(node, xp, grad, keep):
+        return (xp.not_implemented("unique_values"),)
+
 
 def _quantile_places_cpu(q, count, method):
     return tuple(map(wrap, kernels.sorting.quantile_places(q._array, count._array, method)))
 
 
 def _quantile_places_node(q, count, method):
-    node = new(QuantilePlacesBackward0)
+    node = QuantilePlacesBackward0()
     node._edges = (q._edge or edge_of(q),)
-    node._hooks = node._metadata = None
-    node.count, node.count_v = count, version(count)
+    node._hooks = None
+    node.count = count
+    node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
     return node
 
 
 def _quantile_places_record(q, count, method):
-    node = new(QuantilePlacesBackward0)
+    node = QuantilePlacesBackward0()
     node._edges = (q._edge or edge_of(q),)
-    node._hooks = node._metadata = None
-    node.count, node.count_v = count, version(count)
+    node._hooks = None
+    node.count = count
+    node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
     return recorded_several(
         node, kernels.sorting.quantile_places(q._array, count._array, method), (False, False, True)
@@ -291,18 +328,20 @@ def bincount_cpu(self, weights=None, minlength=0):
 
 
 def bincount_node(self, weights=None, minlength=0):
-    node = new(BincountBackward0)
+    node = BincountBackward0()
     node._edges = (NO_EDGE if weights is None else weights._edge or edge_of(weights),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def bincount_record(self, weights=None, minlength=0):
-    node = new(BincountBackward0)
+    node = BincountBackward0()
     node._edges = (NO_EDGE if weights is None else weights._edge or edge_of(weights),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(
         node,
         kernels.sorting.bincount(
@@ -353,9 +392,9 @@ def kthvalue_cpu(self, k, axis=-1, keepdims=False):
 
 
 def kthvalue_node(self, k, axis=-1, keepdims=False):
-    node = new(KthvalueBackward0)
+    node = KthvalueBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -363,9 +402,9 @@ def kthvalue_node(self, k, axis=-1, keepdims=False):
 
 
 def kthvalue_record(self, k, axis=-1, keepdims=False):
-    node = new(KthvalueBackward0)
+    node = KthvalueBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -389,9 +428,9 @@ def mode_cpu(self, axis=-1, keepdims=False):
 
 
 def mode_node(self, axis=-1, keepdims=False):
-    node = new(ModeBackward0)
+    node = ModeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -399,9 +438,9 @@ def mode_node(self, axis=-1, keepdims=False):
 
 
 def mode_record(self, axis=-1, keepdims=False):
-    node = new(ModeBackward0)
+    node = ModeBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -433,10 +472,11 @@ def sort_cpu(self, axis=-1, *, descending=False, stable=True):
 
 
 def sort_node(self, axis=-1, *, descending=False, stable=True):
-    node = new(SortBackward0)
+    node = SortBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.descending = descending
     node.stable = stable
@@ -444,10 +484,11 @@ def sort_node(self, axis=-1, *, descending=False, stable=True):
 
 
 def sort_record(self, axis=-1, *, descending=False, stable=True):
-    node = new(SortBackward0)
+    node = SortBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.descending = descending
     node.stable = stable
@@ -469,18 +510,18 @@ def topk_cpu(self, k, axis=-1, largest=True, sorted=True):
 
 
 def topk_node(self, k, axis=-1, largest=True, sorted=True):
-    node = new(TopkBackward0)
+    node = TopkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     return node
 
 
 def topk_record(self, k, axis=-1, largest=True, sorted=True):
-    node = new(TopkBackward0)
+    node = TopkBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -503,16 +544,16 @@ def unique_all_cpu(self):
 
 
 def unique_all_node(self):
-    node = new(UniqueAllBackward0)
+    node = UniqueAllBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def unique_all_record(self):
-    node = new(UniqueAllBackward0)
+    node = UniqueAllBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded_several(node, np.unique_all(self._array), (True, False, False, False))
 
 
@@ -521,16 +562,16 @@ def unique_counts_cpu(self):
 
 
 def unique_counts_node(self):
-    node = new(UniqueCountsBackward0)
+    node = UniqueCountsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def unique_counts_record(self):
-    node = new(UniqueCountsBackward0)
+    node = UniqueCountsBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded_several(node, np.unique_counts(self._array), (True, False))
 
 
@@ -539,16 +580,16 @@ def unique_inverse_cpu(self):
 
 
 def unique_inverse_node(self):
-    node = new(UniqueInverseBackward0)
+    node = UniqueInverseBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def unique_inverse_record(self):
-    node = new(UniqueInverseBackward0)
+    node = UniqueInverseBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded_several(node, np.unique_inverse(self._array), (True, False))
 
 
@@ -557,14 +598,14 @@ def unique_values_cpu(self):
 
 
 def unique_values_node(self):
-    node = new(UniqueValuesBackward0)
+    node = UniqueValuesBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def unique_values_record(self):
-    node = new(UniqueValuesBackward0)
+    node = UniqueValuesBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return recorded(node, np.unique_values(self._array))

@@ -21,10 +21,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 
 
 class DigammaBackward0(Node):
@@ -36,12 +36,24 @@ class DigammaBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.polygamma(1, self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.polygamma(1, self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -56,12 +68,24 @@ class EntrBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (-grad * (xp.log(self) + 1),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (-grad * (xp.log(self) + 1),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -76,12 +100,24 @@ class ErfBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.slope_of_erf(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.slope_of_erf(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -96,12 +132,24 @@ class ErfcBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (-grad * xp.slope_of_erf(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (-grad * xp.slope_of_erf(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -113,15 +161,25 @@ class ErfinvBackward0(Node):
     self: grad / slope_of_erf(result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad / xp.slope_of_erf(result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad / xp.slope_of_erf(result),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -136,16 +194,31 @@ class GammaBackward0(Node):
     self: grad * (result * digamma(self))
     """
 
-    __slots__ = ("result", "self", "self_v")
+    __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result * xp.digamma(self)),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * (result * xp.digamma(self)),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -163,12 +236,24 @@ class I0Backward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.i1(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.i1(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -180,16 +265,31 @@ class I1Backward0(Node):
     self: grad * slope_of_i1(self, result)
     """
 
-    __slots__ = ("result", "self", "self_v")
+    __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
-        result = xp.load_output(node, node.result)
+        result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.slope_of_i1(self, result),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = (grad * xp.slope_of_i1(self, result),)
+        if not keep:
+            node.self = node.result = FREED
+        return results
 
     def release(node):
         node.self = node.result = FREED
@@ -207,12 +307,24 @@ class LgammaBackward0(Node):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.digamma(self),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.digamma(self),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -227,6 +339,7 @@ class LogitBackward0(Node):
     __slots__ = ("eps", "self", "self_v")
     _saves = ("self", "eps")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -234,6 +347,18 @@ class LogitBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         eps = node.eps
         return (grad * xp.slope_of_logit(self, eps),)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        eps = node.eps
+        results = (grad * xp.slope_of_logit(self, eps),)
+        if not keep:
+            node.self = FREED
+        return results
 
     def release(node):
         node.self = FREED
@@ -248,6 +373,7 @@ class PolygammaBackward0(Node):
     __slots__ = ("n", "self", "self_v")
     _saves = ("n", "self")
     _saves_tensors = ("self",)
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -256,6 +382,18 @@ class PolygammaBackward0(Node):
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.polygamma(n + 1, self),)
 
+    def run(node, xp, grad, keep):
+        n = node.n
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        results = (grad * xp.polygamma(n + 1, self),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -263,18 +401,29 @@ class PolygammaBackward0(Node):
 class SigmoidBackward0(Node):
     """sigmoid(Tensor self) -> Tensor
 
-    self: grad * conj(result * (1 - result))
+    self: (grad - grad * conj(result)) * conj(result)
     """
 
-    __slots__ = ("result",)
+    __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _is_exact = True
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        result = xp.load_output(node, node.result)
-        return (grad * xp.conj(result * (1 - result)),)
+        result = xp.load_output(node, saved_output(node, "result"))
+        return ((grad - grad * xp.conj(result)) * xp.conj(result),)
+
+    def run(node, xp, grad, keep):
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        results = ((grad - grad * result.conjugate()) * result.conjugate(),)
+        if not keep:
+            node.result = FREED
+        return results
 
     def release(node):
         node.result = FREED
@@ -301,6 +450,19 @@ class SoftplusBackward0(Node):
         threshold = node.threshold
         return (xp.where(self * beta > threshold, grad, grad * xp.sigmoid(self * beta)),)
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        beta = node.beta
+        threshold = node.threshold
+        results = (xp.where(self * beta > threshold, grad, grad * xp.sigmoid(self * beta)),)
+        if not keep:
+            node.self = FREED
+        return results
+
     def release(node):
         node.self = FREED
 
@@ -315,6 +477,7 @@ class Xlog1PyBackward0(Node):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -328,6 +491,30 @@ class Xlog1PyBackward0(Node):
             else None,
             grad * (self / (other + 1)) if to_other is not None else None,
         )
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = grad * (self / (other + 1))
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
 
     def release(node):
         node.self = node.other = FREED
@@ -343,6 +530,7 @@ class XlogyBackward0(Node):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -357,6 +545,30 @@ class XlogyBackward0(Node):
             grad * (self / other) if to_other is not None else None,
         )
 
+    def run(node, xp, grad, keep):
+        self = node.self
+        if type(self) is Tensor and self._counter is None and self._meta is None:
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        other = node.other
+        if type(other) is Tensor and other._counter is None and other._meta is None:
+            other = other._array
+        else:
+            other = xp.load(node, other, node.other_v)
+        (to_self, _), (to_other, _) = node._edges
+        if to_other is not None:
+            grad_of_other = grad * (self / other)
+        else:
+            grad_of_other = None
+        if to_self is not None:
+            grad_of_self = grad * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
+        else:
+            grad_of_self = None
+        if not keep:
+            node.self = node.other = FREED
+        return (grad_of_self, grad_of_other)
+
     def release(node):
         node.self = node.other = FREED
 
@@ -366,18 +578,20 @@ def digamma_cpu(self):
 
 
 def digamma_node(self):
-    node = new(DigammaBackward0)
+    node = DigammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def digamma_record(self):
-    node = new(DigammaBackward0)
+    node = DigammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.special_gamma.digamma(self._array))
 
 
@@ -400,18 +614,18 @@ def digamma__inplace(self):
 
 
 def digamma__node(self):
-    node = new(DigammaBackward0)
+    node = DigammaBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def digamma__record(self):
     check_inplace(self, True)
-    node = new(DigammaBackward0)
+    node = DigammaBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, kernels.special_gamma.digamma(self._array), "digamma_")
     return self
@@ -422,18 +636,20 @@ def entr_cpu(self):
 
 
 def entr_node(self):
-    node = new(EntrBackward0)
+    node = EntrBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def entr_record(self):
-    node = new(EntrBackward0)
+    node = EntrBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.special.entr(self._array))
 
 
@@ -450,18 +666,20 @@ def erf_cpu(self):
 
 
 def erf_node(self):
-    node = new(ErfBackward0)
+    node = ErfBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def erf_record(self):
-    node = new(ErfBackward0)
+    node = ErfBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.special.erf(self._array))
 
 
@@ -484,18 +702,18 @@ def erf__inplace(self):
 
 
 def erf__node(self):
-    node = new(ErfBackward0)
+    node = ErfBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def erf__record(self):
     check_inplace(self, True)
-    node = new(ErfBackward0)
+    node = ErfBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, kernels.special.erf(self._array), "erf_")
     return self
@@ -506,18 +724,20 @@ def erfc_cpu(self):
 
 
 def erfc_node(self):
-    node = new(ErfcBackward0)
+    node = ErfcBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def erfc_record(self):
-    node = new(ErfcBackward0)
+    node = ErfcBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.special.erfc(self._array))
 
 
@@ -540,18 +760,18 @@ def erfc__inplace(self):
 
 
 def erfc__node(self):
-    node = new(ErfcBackward0)
+    node = ErfcBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def erfc__record(self):
     check_inplace(self, True)
-    node = new(ErfcBackward0)
+    node = ErfcBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, kernels.special.erfc(self._array), "erfc_")
     return self
@@ -562,18 +782,19 @@ def erfinv_cpu(self):
 
 
 def erfinv_node(self):
-    node = new(ErfinvBackward0)
+    node = ErfinvBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def erfinv_record(self):
-    node = new(ErfinvBackward0)
+    node = ErfinvBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, kernels.special.erfinv(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -596,17 +817,17 @@ def erfinv__inplace(self):
 
 
 def erfinv__node(self):
-    node = new(ErfinvBackward0)
+    node = ErfinvBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def erfinv__record(self):
     check_inplace(self, True)
-    node = new(ErfinvBackward0)
+    node = ErfinvBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, kernels.special.erfinv(self._array), "erfinv_")
     node.save_outputs(self)
     return self
@@ -617,20 +838,23 @@ def gamma_cpu(self):
 
 
 def gamma_node(self):
-    node = new(GammaBackward0)
+    node = GammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def gamma_record(self):
-    node = new(GammaBackward0)
+    node = GammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, kernels.special_gamma.gamma(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -647,18 +871,20 @@ def i0_cpu(self):
 
 
 def i0_node(self):
-    node = new(I0Backward0)
+    node = I0Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def i0_record(self):
-    node = new(I0Backward0)
+    node = I0Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.special.i0(self._array))
 
 
@@ -675,20 +901,23 @@ def i1_cpu(self):
 
 
 def i1_node(self):
-    node = new(I1Backward0)
+    node = I1Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def i1_record(self):
-    node = new(I1Backward0)
+    node = I1Backward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, kernels.special.i1(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -705,18 +934,20 @@ def lgamma_cpu(self):
 
 
 def lgamma_node(self):
-    node = new(LgammaBackward0)
+    node = LgammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def lgamma_record(self):
-    node = new(LgammaBackward0)
+    node = LgammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.special_gamma.lgamma(self._array))
 
 
@@ -739,18 +970,18 @@ def lgamma__inplace(self):
 
 
 def lgamma__node(self):
-    node = new(LgammaBackward0)
+    node = LgammaBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     return node
 
 
 def lgamma__record(self):
     check_inplace(self, True)
-    node = new(LgammaBackward0)
+    node = LgammaBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     record_inplace(node, self, kernels.special_gamma.lgamma(self._array), "lgamma_")
     return self
@@ -761,19 +992,21 @@ def logit_cpu(self, eps=None):
 
 
 def logit_node(self, eps=None):
-    node = new(LogitBackward0)
+    node = LogitBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.eps = eps
     return node
 
 
 def logit_record(self, eps=None):
-    node = new(LogitBackward0)
+    node = LogitBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.eps = eps
     return recorded(node, kernels.special.logit(self._array, eps))
 
@@ -797,9 +1030,9 @@ def logit__inplace(self, eps=None):
 
 
 def logit__node(self, eps=None):
-    node = new(LogitBackward0)
+    node = LogitBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.eps = eps
     return node
@@ -807,9 +1040,9 @@ def logit__node(self, eps=None):
 
 def logit__record(self, eps=None):
     check_inplace(self, True)
-    node = new(LogitBackward0)
+    node = LogitBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.eps = eps
     record_inplace(node, self, kernels.special.logit(self._array, eps), "logit_")
@@ -821,20 +1054,22 @@ def polygamma_cpu(n, self):
 
 
 def polygamma_node(n, self):
-    node = new(PolygammaBackward0)
+    node = PolygammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.n = n
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return node
 
 
 def polygamma_record(n, self):
-    node = new(PolygammaBackward0)
+    node = PolygammaBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     node.n = n
-    node.self, node.self_v = self, version(self)
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(node, kernels.special_gamma.polygamma(n, self._array))
 
 
@@ -851,18 +1086,19 @@ def sigmoid_cpu(self):
 
 
 def sigmoid_node(self):
-    node = new(SigmoidBackward0)
+    node = SigmoidBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def sigmoid_record(self):
-    node = new(SigmoidBackward0)
+    node = SigmoidBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     result = recorded(node, kernels.special.sigmoid(self._array))
-    node.save_outputs(result)
+    node.result = result._array
+    node.result_c = result._counter = [0]
     return result
 
 
@@ -871,7 +1107,7 @@ def sigmoid_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * xp.conj(result * (1 - result)))
+    return xp.conj((xp.conj(self_t) - xp.conj(self_t) * xp.conj(result)) * xp.conj(result))
 
 
 def sigmoid__cpu(self):
@@ -885,17 +1121,17 @@ def sigmoid__inplace(self):
 
 
 def sigmoid__node(self):
-    node = new(SigmoidBackward0)
+    node = SigmoidBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     return node
 
 
 def sigmoid__record(self):
     check_inplace(self, True)
-    node = new(SigmoidBackward0)
+    node = SigmoidBackward0()
     node._edges = (edge_of(self),)
-    node._hooks = node._metadata = None
+    node._hooks = None
     record_inplace(node, self, kernels.special.sigmoid(self._array), "sigmoid_")
     node.save_outputs(self)
     return self
@@ -906,20 +1142,22 @@ def softplus_cpu(self, beta=1.0, threshold=20.0):
 
 
 def softplus_node(self, beta=1.0, threshold=20.0):
-    node = new(SoftplusBackward0)
+    node = SoftplusBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.beta = beta
     node.threshold = threshold
     return node
 
 
 def softplus_record(self, beta=1.0, threshold=20.0):
-    node = new(SoftplusBackward0)
+    node = SoftplusBackward0()
     node._edges = (self._edge or edge_of(self),)
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
     node.beta = beta
     node.threshold = threshold
     return recorded(node, kernels.special.softplus(self._array, beta, threshold))
@@ -942,20 +1180,24 @@ def xlog1py_cpu(self, other):
 
 
 def xlog1py_node(self, other):
-    node = new(Xlog1PyBackward0)
+    node = Xlog1PyBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def xlog1py_record(self, other):
-    node = new(Xlog1PyBackward0)
+    node = Xlog1PyBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, kernels.special.xlog1py(self._array, other._array))
 
 
@@ -974,20 +1216,24 @@ def xlogy_cpu(self, other):
 
 
 def xlogy_node(self, other):
-    node = new(XlogyBackward0)
+    node = XlogyBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def xlogy_record(self, other):
-    node = new(XlogyBackward0)
+    node = XlogyBackward0()
     node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
-    node.self, node.self_v = self, version(self)
-    node.other, node.other_v = other, version(other)
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return recorded(node, kernels.special.xlogy(self._array, other._array))
 
 
@@ -1012,20 +1258,22 @@ def xlogy__inplace(self, other):
 
 
 def xlogy__node(self, other):
-    node = new(XlogyBackward0)
+    node = XlogyBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     return node
 
 
 def xlogy__record(self, other):
     check_inplace(self, True, other)
-    node = new(XlogyBackward0)
+    node = XlogyBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
-    node._hooks = node._metadata = None
+    node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    node.other, node.other_v = other, version(other)
+    node.other = other
+    node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.special.xlogy(self._array, other._array), "xlogy_")
     return self

@@ -27,6 +27,7 @@ class AccumulateGrad(Node):
 
     __slots__ = ("variable",)
     _saves: ClassVar[tuple[str, ...]] = ("variable",)
+    _is_single: ClassVar[bool] = False  # ``grad_dtype`` may ask for another dtype
     variable: Tensor
 
     def __init__(self, variable: Tensor):
@@ -37,15 +38,16 @@ class AccumulateGrad(Node):
         wanted = meta_of(variable).grad_dtype
         self._dtype = variable.dtype if wanted is OWN else wanted
         self._hooks = None
-        self._metadata = None
         if isinstance(variable._array, Payload):
             mark(self)
 
     @property
-    def leaf_hooks(self) -> bool:
-        """Whether the leaf has hooks of its own."""
+    def is_watched(self) -> bool:
+        """Whether the node or its leaf has hooks."""
         meta = self.variable._meta
-        return meta is not None and bool(meta.hooks or meta.accumulator_hooks)
+        return self._hooks is not None or (
+            meta is not None and bool(meta.hooks or meta.accumulator_hooks)
+        )
 
     def release(self) -> None:
         """A leaf is no saved value: nothing to let go of."""
@@ -53,8 +55,12 @@ class AccumulateGrad(Node):
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Adds the gradient to ``variable.grad``."""
         (grad,) = grads
+        return () if grad is None else self.accumulate(xp, grad, False)
+
+    def accumulate(self, xp: Any, grad: Any, is_owned: bool) -> tuple[Any, ...]:
+        """Adds a gradient; one that nobody else holds may become ``variable.grad`` itself."""
         variable = self.variable
-        if grad is None or not variable._flags & REQUIRES_GRAD:
+        if not variable._flags & REQUIRES_GRAD:
             return ()
         if variable._edge is not None:
             raise AutogradError(
@@ -62,7 +68,7 @@ class AccumulateGrad(Node):
                 "modified in place by a recorded operation after it had been used"
             )
         with _lock:
-            xp.accumulate(meta_of(variable), variable, grad)
+            xp.accumulate(meta_of(variable), variable, grad, is_owned)
         return ()
 
 

@@ -291,7 +291,7 @@ class _Nowhere(Node):
         self._edges = ()
         self._seq = 0
         self._shape, self._dtype = tensor.shape, tensor.dtype
-        self._hooks = self._metadata = None
+        self._hooks = None
 
 
 def _output_meta(node: Node, number: int) -> tuple[tuple[int, ...], np.dtype[Any]]:

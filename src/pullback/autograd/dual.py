@@ -14,6 +14,7 @@ from typing import Any
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.level import Level
 from pullback.autograd.namespaces import tensors
+from pullback.autograd.saved import saved_output
 from pullback.autograd.tangents import (
     below,
     keep_tangents,
@@ -158,7 +159,7 @@ def remember_tangents(outputs: Any) -> None:
     """Has a node that saves its own results keep their tangents, which they got after that."""
     node = next((n for out in outputs if (n := _node_of(out)) is not None), None)
     for name in () if node is None else node._saves_tensors:
-        value: Any = getattr(node, name, None)
+        value: Any = saved_output(node, name)
         if hasattr(value, "tangents") and value.number is not None:
             keep_tangents(value, outputs[value.number])
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar, copy_context
 from threading import Thread
 from typing import Any
@@ -31,10 +31,9 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
-from pullback.autograd.node import Node
-from pullback.autograd.payload_nodes import any_marked
-from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.dispatch.modes import TRANSFORM, AutoGradMode, StateGuard, get_state, set_state
+from pullback.autograd.node import Node, numbers_are_unique
+from pullback.autograd.payload_nodes import any_marked, has_marks
+from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
@@ -65,11 +64,16 @@ def will_run(node: Node) -> bool:
     task = _current.get()
     if task is None:
         raise AutogradError("will_run: there is no backward pass in this thread")
-    return node in task.pending and (task.needed is None or node in task.needed)
+    if task.needed is not None and node not in task.needed:
+        return False
+    return node in _count_dependencies(task.roots)
 
 
 class GraphTask:
     """One backward pass: what to run, what to capture, what to keep."""
+
+    depth = 0  # how many passes of this thread this one runs inside of
+    needed: set[Node] | None = None  # None: everything runs
 
     def __init__(self, *, create_graph: bool, retain_graph: bool):
         # Tangents travel with tensors only, so dual tensors need that road too.
@@ -78,12 +82,10 @@ class GraphTask:
         self.retain_graph = retain_graph
         self.callbacks: list[Callable[[], Any]] = []
         self.id = next(_task_ids)
-        self.depth = 0  # how many passes of this thread this one runs inside of
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (output, place in results)
         self.captured: dict[int, Any] = {}
         self.accumulate: set[Node] = set()  # leaves to write to, when not to all
-        self.needed: set[Node] | None = None  # None: everything runs
-        self.pending: dict[Node, int] = {}  # gradients that each node still waits for
+        self.roots: list[Node] = []
 
     def capture(self, edges: Iterable[tuple[Node, int]]) -> None:
         """Asks for the gradients that arrive at these edges."""
@@ -93,101 +95,162 @@ class GraphTask:
     def run(self, roots: list[tuple[Node, int, Tensor]]) -> dict[int, Any]:
         """Runs the pass from gradients of the roots; returns what was captured, by place."""
         outer, state = _current.get(), get_state()
-        self.depth = 0 if outer is None else outer.depth + 1
+        if outer is not None:
+            self.depth = outer.depth + 1
         _current.set(self)
         try:
+            # What formulas make and write to is no business of the transforms around the pass.
+            set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
             if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
-                _run_in_thread(self._run, roots)
+                _run_in_thread(self._traverse, roots)
             else:
-                self._run(roots)
+                self._traverse(roots)
         finally:
             _current.set(outer)
             set_state(state)  # exactly: a hook may have changed the mode for good
         return self.captured
 
-    def _run(self, roots: list[tuple[Node, int, Tensor]]) -> None:
-        keep = REQUIRES_GRAD if self.create_graph else 0
-        # What formulas make and write to is no business of the transforms around the pass.
-        with StateGuard(keep=keep, drop=REQUIRES_GRAD ^ keep, end=TRANSFORM):
-            self._traverse(roots)
-            for callback in self.callbacks:  # may grow while it runs
-                with AutoGradMode(False):
-                    callback()
-
     def _traverse(self, roots: list[tuple[Node, int, Tensor]]) -> None:
-        pending = self.pending = _count_dependencies(roots)
-        if any_marked(pending):
+        self.roots = [node for node, _, _ in roots]
+        if has_marks() and any_marked(_count_dependencies(self.roots)):
             self.xp = tensors  # there is no raw array in what is differentiated
         if self.captures or self.accumulate:
-            self.needed = _needed_nodes(roots, {*self.captures, *self.accumulate})
+            self.needed = _needed_nodes(self.roots, {*self.captures, *self.accumulate})
         buffers: dict[Node, Any] = {}
-        owned: set[Node] = set()
         for _, _, grad in roots:
             if isinstance(grad._array, Payload):
                 self.xp = tensors
         for node, number, grad in roots:
-            self._receive(buffers, owned, node, number, self.xp.from_tensor(grad))
-        heap: list[tuple[int, int, Node]] = []
-        order = itertools.count()
-        for node in dict.fromkeys(node for node, _, _ in roots):
-            if pending[node] == 0 and (self.needed is None or node in self.needed):
-                heapq.heappush(heap, (-node._seq, next(order), node))
-        self._loop(pending, buffers, owned, heap, order)
+            self._receive(buffers, node, number, self.xp.from_tensor(grad))
+        needed = self.needed
+        waiting = [node for node in buffers if needed is None or node in needed]
+        owned: set[Node] = set()  # nodes whose buffer nobody else holds: it may be written to
+        if (
+            self.xp is arrays
+            and type(self) is GraphTask
+            and numbers_are_unique()
+            and all(type(node) is AccumulateGrad for node in self.captures)
+        ):
+            waiting = self._run_in_sequence(waiting, buffers, owned)
+        if waiting:
+            self._run_when_ready(waiting, buffers, owned)
+        for callback in self.callbacks:  # may grow while it runs
+            with AutoGradMode(False):
+                callback()
 
-    def _loop(
-        self,
-        pending: dict[Node, int],
-        buffers: dict[Node, Any],
-        owned: set[Node],
-        heap: list[tuple[int, int, Node]],
-        order: Iterator[int],
-    ) -> None:
-        """Runs ready nodes until none is left.
+    def _run_in_sequence(
+        self, waiting: list[Node], buffers: dict[Node, Any], owned: set[Node]
+    ) -> list[Node]:
+        """Runs nodes, last recorded first, until something needs the exact order of leaves.
+
+        Where one thread has recorded everything, a node's number is higher than those of the nodes
+        behind it, so nobody has to count dependencies: whoever has the highest number has all its
+        gradients. Leaves come last, which only a hook could notice: from the first hook on, the
+        nodes that are still waiting are returned.
 
         One round costs as much as everything else in the backward pass of a small operation, so the
-        common case stands here in full: one output, no hooks, a gradient of the right kind.
+        common case stands here in full. The node that comes next keeps its gradient in a local.
         """
-        xp, needed = self.xp, self.needed
-        general = bool(self.captures) or type(self) is not GraphTask
-        release = not self.retain_graph
-        take, push, pop = buffers.pop, heapq.heappush, heapq.heappop
-        node: Node | None = pop(heap)[2] if heap else None
-        while node is not None:
-            if node._outputs == 1 and node._hooks is None and not general and not node.leaf_hooks:
-                results = node.backward(xp, take(node, None))
-                if release:
-                    node.release()
+        xp, needed, keep = self.xp, self.needed, self.retain_graph
+        leaves = [node for node in waiting if type(node) is AccumulateGrad]
+        heap = [(-node._seq, node) for node in waiting if type(node) is not AccumulateGrad]
+        heapq.heapify(heap)
+        is_watched = any(leaf.is_watched for leaf in leaves)
+        while heap and not is_watched:
+            first = heapq.heappop(heap)[1]
+            grad = buffers.pop(first)
+            node: Node | None = first
+            while node is not None:
+                if node._hooks is not None:
+                    buffers[node] = grad
+                    return [*leaves, node, *[other for _, other in heap]]
+                results = self._execute(node, None) if grad is None else node.run(xp, grad, keep)
+                is_exact = node._is_exact
+                following: Node | None = None
+                for (target, number), part in zip(node._edges, results):  # noqa: B905 - may be ()
+                    if target is None or (needed is not None and target not in needed):
+                        continue
+                    if not (is_exact and target._is_single) and (
+                        part is None
+                        or part.dtype is not target._dtype
+                        or part.shape != target._shape  # several outputs have a tuple of shapes
+                    ):
+                        if target is following:
+                            buffers[target], following = grad, None
+                            heapq.heappush(heap, (-target._seq, target))
+                        if self._check_and_receive(buffers, node, target, number, part):
+                            if type(target) is AccumulateGrad:
+                                leaves.append(target)
+                                is_watched = is_watched or target.is_watched
+                            else:
+                                heapq.heappush(heap, (-target._seq, target))
+                    elif target is following:
+                        grad = grad + part
+                    elif target in buffers:
+                        held = buffers[target]
+                        if held is None:
+                            buffers[target] = part
+                        elif target in owned:
+                            buffers[target] += part  # a number is replaced, an array written to
+                        else:
+                            # The first two are not ours to write to; their sum is.
+                            buffers[target] = held + part
+                            owned.add(target)
+                    elif type(target) is AccumulateGrad:
+                        leaves.append(target)
+                        is_watched = is_watched or target.is_watched
+                        buffers[target] = part
+                        if node._makes_new:
+                            owned.add(target)
+                    elif following is None:
+                        following, grad = target, part
+                    else:
+                        buffers[target] = part
+                        heapq.heappush(heap, (-target._seq, target))
+                node = following
+                if node is not None and (is_watched or (heap and heap[0][0] < -node._seq)):
+                    buffers[node] = grad
+                    heapq.heappush(heap, (-node._seq, node))
+                    break
+        if is_watched:
+            return [*leaves, *[node for _, node in heap]]
+        for leaf in leaves:
+            self._accumulate(leaf, buffers.pop(leaf), leaf in owned)
+        return []
+
+    def _run_when_ready(
+        self, waiting: list[Node], buffers: dict[Node, Any], owned: set[Node]
+    ) -> None:
+        """Runs each node when its gradients have all arrived, leaves first, then the newest."""
+        needed = self.needed
+        pending = _count_dependencies(waiting)
+        order = itertools.count()
+        heap: list[tuple[int, int, Node]] = []
+        for node in waiting:
+            if pending[node] == 0:
+                heapq.heappush(heap, (-node._seq, next(order), node))
+        while heap:
+            node = heapq.heappop(heap)[2]
+            grad = buffers.pop(node, None)
+            if type(node) is AccumulateGrad:
+                results = self._accumulate(node, grad, node in owned)
             else:
-                results = self._execute(node, take(node, None))
-            if owned:
-                owned.discard(node)
-            ready: Node | None = None
+                results = self._execute(node, grad)
             for (target, number), grad in zip(node._edges, results):  # noqa: B905 - () ends it early
                 if target is None or (needed is not None and target not in needed):
                     continue
                 if grad is not None:
-                    if (
-                        target not in buffers
-                        and target._outputs == 1
-                        and grad.dtype is target._dtype
-                        and grad.shape == target._shape
-                    ):
-                        buffers[target] = grad
-                    else:
-                        self._check_and_receive(buffers, owned, node, target, number, grad)
-                left = pending[target]
-                if left > 1:
-                    pending[target] = left - 1
-                elif ready is None:
-                    ready = target
-                else:
-                    push(heap, (-target._seq, next(order), target))
-            if ready is None:
-                node = pop(heap)[2] if heap else None
-            elif heap:
-                node = heapq.heappushpop(heap, (-ready._seq, next(order), ready))[2]
-            else:
-                node = ready
+                    owned.discard(target)
+                    self._check_and_receive(buffers, node, target, number, grad)
+                pending[target] -= 1
+                if pending[target] == 0:
+                    heapq.heappush(heap, (-target._seq, next(order), target))
+
+    def _accumulate(self, node: AccumulateGrad, grad: Any, is_owned: bool) -> tuple[Any, ...]:
+        """Ends at a leaf: the short way where nobody asks for its gradient or watches it."""
+        if grad is None or type(self) is not GraphTask or node.is_watched or node in self.captures:
+            return self._execute(node, grad)
+        return node.accumulate(self.xp, grad, is_owned)
 
     def _execute(self, node: Node, grad: Any) -> tuple[Any, ...]:
         """Hooks, capture, the node itself, its hooks, release."""
@@ -218,48 +281,41 @@ class GraphTask:
         return any(target in needed for target, _ in node._edges)
 
     def _check_and_receive(
-        self,
-        buffers: dict[Node, Any],
-        owned: set[Node],
-        source: Node,
-        target: Node,
-        number: int,
-        grad: Any,
-    ) -> None:
-        single = target._outputs == 1
-        shape = target._shape if single else target._shape[number]
-        dtype = target._dtype if single else target._dtype[number]
-        if grad.shape != shape or grad.dtype is not dtype:
+        self, buffers: dict[Node, Any], source: Node, target: Node, number: int, grad: Any
+    ) -> bool:
+        """Makes a gradient fit and adds it; says whether it is the first that came for the node."""
+        if grad is not None:
+            shape = target._shape if target._outputs == 1 else target._shape[number]
+            dtype = target._dtype if target._outputs == 1 else target._dtype[number]
+            if grad.shape != shape or grad.dtype is not dtype:
 
-            def blame() -> str:
-                place = next(i for i, edge in enumerate(source._edges) if edge == (target, number))
-                return f"Function {source.name()} returned an invalid gradient at index {place}"
+                def blame() -> str:
+                    edge = (target, number)
+                    place = next(i for i, other in enumerate(source._edges) if other == edge)
+                    return f"Function {source.name()} returned an invalid gradient at index {place}"
 
-            if grad.shape != shape:
-                grad = self.xp.sum_to(grad, shape, blame)
-            if grad.dtype != dtype:
-                grad = self.xp.match_dtype(grad, dtype, source._narrows, blame)
-        self._receive(buffers, owned, target, number, grad)
+                if grad.shape != shape:
+                    grad = self.xp.sum_to(grad, shape, blame)
+                if grad.dtype != dtype:
+                    grad = self.xp.match_dtype(grad, dtype, source._narrows, blame)
+        return self._receive(buffers, target, number, grad)
 
-    def _receive(
-        self, buffers: dict[Node, Any], owned: set[Node], node: Node, number: int, grad: Any
-    ) -> None:
+    def _receive(self, buffers: dict[Node, Any], node: Node, number: int, grad: Any) -> bool:
         """Adds a gradient to what has arrived for an output of a node."""
-        if node._outputs != 1:
-            slots = buffers.setdefault(node, [None] * node._outputs)
-            held = slots[number]
-            slots[number] = grad if held is None else held + grad
-            return
-        held = buffers.get(node)
-        if held is None:
-            buffers[node] = grad
-        elif node in owned and self.xp is arrays:
-            held += grad
+        is_new = node not in buffers
+        if is_new:
+            buffers[node] = None if node._outputs == 1 or grad is None else [None] * node._outputs
+        if grad is None:
+            return is_new
+        if node._outputs == 1:
+            held = buffers[node]
+            buffers[node] = grad if held is None else held + grad
         else:
-            # The first two are not ours to write to; their sum is.
-            buffers[node] = held + grad
-            if buffers[node].shape:
-                owned.add(node)
+            if buffers[node] is None:
+                buffers[node] = [None] * node._outputs
+            held = buffers[node][number]
+            buffers[node][number] = grad if held is None else held + grad
+        return is_new
 
 
 def _run_in_thread(run: Callable[[Any], None], roots: Any) -> None:
@@ -279,14 +335,10 @@ def _run_in_thread(run: Callable[[Any], None], roots: Any) -> None:
         raise failed[0]
 
 
-def _count_dependencies(roots: list[tuple[Node, int, Any]]) -> dict[Node, int]:
+def _count_dependencies(roots: list[Node]) -> dict[Node, int]:
     """How many gradients each reachable node will get from other nodes."""
-    pending: dict[Node, int] = {}
-    stack: list[Node] = []
-    for node, _, _ in roots:
-        if node not in pending:
-            pending[node] = 0
-            stack.append(node)
+    pending = dict.fromkeys(roots, 0)
+    stack = list(pending)
     while stack:
         for target, _ in stack.pop()._edges:
             if target is None:
@@ -299,11 +351,11 @@ def _count_dependencies(roots: list[tuple[Node, int, Any]]) -> dict[Node, int]:
     return pending
 
 
-def _needed_nodes(roots: list[tuple[Node, int, Any]], wanted: set[Node]) -> set[Node]:
+def _needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node]:
     """The nodes from which a wanted one can be reached: a depth-first search without recursion."""
     needed = set(wanted)
     seen: set[Node] = set()
-    for root, _, _ in roots:
+    for root in roots:
         if root in seen:
             continue
         seen.add(root)

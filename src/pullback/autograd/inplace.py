@@ -188,7 +188,6 @@ class CopySlices(Node):
         self._shape = base.shape
         self._dtype = base.dtype
         self._hooks = None
-        self._metadata = None
 
     def release(self) -> None:
         """Lets go of what the write itself saved."""

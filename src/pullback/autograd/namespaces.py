@@ -93,14 +93,23 @@ class Namespace:
 class _Arrays(Namespace):
     """Formulas on raw arrays: nothing is recorded."""
 
-    def accumulate(self, meta: Meta, leaf: Tensor, grad: NDArray[Any]) -> None:
-        """Adds to a leaf's gradient in place; the first gradient is copied, so it is ours alone."""
+    def accumulate(self, meta: Meta, leaf: Tensor, grad: NDArray[Any], is_owned: bool) -> None:
+        """Adds to a leaf's gradient in place; the first one is copied unless it is ours alone."""
         held = meta.grad
         if held is None:
-            meta.grad = fresh(owned_copy(grad, leaf._array))
+            array = leaf._array
+            if not (
+                is_owned
+                and type(grad) is np.ndarray
+                and grad.base is None
+                and grad.strides == array.strides
+                and grad.flags.forc
+            ):
+                grad = owned_copy(grad, array)
+            meta.grad = fresh(grad)
             return
         if isinstance(held._array, Payload):
-            tensors.accumulate(meta, leaf, fresh(grad))
+            tensors.accumulate(meta, leaf, fresh(grad), is_owned)
             return
         counter = version_of(held)
         if counter is NO_COUNTER and not get_state().modes & INFERENCE:
@@ -146,13 +155,13 @@ class _Arrays(Namespace):
 class _Tensors(Namespace):
     """Formulas on tensors: what they compute can be differentiated again."""
 
-    def accumulate(self, meta: Meta, leaf: Tensor, grad: Tensor) -> None:
+    def accumulate(self, meta: Meta, leaf: Tensor, grad: Tensor, is_owned: bool) -> None:
         """Adds to a leaf's gradient out of place: the old one may be part of a graph."""
         held = meta.grad
         if not is_grad_enabled():  # it cannot be, and tangents end here
             parts = (leaf, grad) if held is None else (leaf, grad, held)
             if not any(isinstance(part._array, Payload) for part in parts):
-                arrays.accumulate(meta, leaf, grad._array)
+                arrays.accumulate(meta, leaf, grad._array, is_owned)
                 return
         meta.grad = self.clone(grad) if held is None else self.add(held, grad)
 

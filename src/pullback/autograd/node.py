@@ -15,7 +15,9 @@ it, read its saved values) is attached in ``node_methods.py``.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from contextvars import ContextVar
+from threading import Lock
 from typing import Any, ClassVar
 
 from pullback.errors import GraphFreedError
@@ -28,8 +30,9 @@ __all__ = [
     "HookLists",
     "Node",
     "freed_error",
-    "get_counter",
+    "get_following",
     "next_sequence_number",
+    "numbers_are_unique",
 ]
 
 Edge = tuple["Node | None", int]
@@ -37,29 +40,45 @@ NO_EDGE: Edge = (None, 0)
 
 LAST = 2**64 - 1  # the sequence number of accumulation nodes, which run as soon as they can
 
-_counter: ContextVar[itertools.count[int] | None] = ContextVar("pullback_sequence", default=None)
-get_counter = _counter.get
+_threads = 0  # that have recorded anything
+
+
+def _first_number() -> int:
+    """Begins the numbers of this thread."""
+    global _threads
+    with _lock:
+        _threads += 1
+    following = itertools.count().__next__
+    _following.set(following)
+    return following()
+
+
+_lock = Lock()
+_following: ContextVar[Callable[[], int]] = ContextVar("pullback_sequence", default=_first_number)
+get_following = _following.get  # ``get_following()()`` is the next number, in two calls
 
 
 def next_sequence_number() -> int:
     """The number of the next node that this thread records."""
-    counter = _counter.get()
-    if counter is None:
-        counter = itertools.count()
-        _counter.set(counter)
-    return next(counter)
+    return _following.get()()
+
+
+def numbers_are_unique() -> bool:
+    """Whether no two nodes have the same number, because one thread has recorded them all."""
+    return _threads < 2
 
 
 class HookLists:
-    """The hooks of one node. Tensor hooks belong to one output, the others to the node."""
+    """What few nodes have: hooks, of the node or of one output, and what users keep with it."""
 
-    __slots__ = ("post", "pre", "retained", "tensor")
+    __slots__ = ("metadata", "post", "pre", "retained", "tensor")
 
     def __init__(self) -> None:
         self.tensor: dict[int, dict[int, Any]] = {}  # output number -> hooks
         self.retained: dict[int, Any] = {}  # output number -> writer of a retained gradient
         self.pre: dict[int, Any] = {}
         self.post: dict[int, Any] = {}
+        self.metadata: dict[str, Any] = {}
 
 
 class _Freed:
@@ -77,13 +96,18 @@ FREED: Any = _Freed()
 class Node:
     """One recorded operation; what ``tensor.grad_fn`` shows."""
 
-    __slots__ = ("_edges", "_seq", "_shape", "_dtype", "_hooks", "_metadata", "__weakref__")
+    __slots__ = ("_edges", "_seq", "_shape", "_dtype", "_hooks", "__weakref__")
 
     # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
     _saves: ClassVar[tuple[str, ...]] = ()
     _saves_tensors: ClassVar[tuple[str, ...]] = ()
     _outputs: ClassVar[int] = 1
-    leaf_hooks: ClassVar[Any] = None  # what an accumulation node finds on its leaf
+    # Whether there is always one output, so that ``_shape`` and ``_dtype`` are those of a gradient.
+    _is_single: ClassVar[bool] = True
+    # Whether what ``run`` returns has the shape and dtype of the gradient that it got.
+    _is_exact: ClassVar[bool] = False
+    # Whether every gradient that ``run`` returns is a new array, which nobody else holds.
+    _makes_new: ClassVar[bool] = False
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.
     _narrows: ClassVar[bool] = True
 
@@ -92,11 +116,21 @@ class Node:
     _shape: Any
     _dtype: Any
     _hooks: HookLists | None
-    _metadata: dict[str, Any] | None
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs, one for each edge; None where an edge leads nowhere."""
         raise NotImplementedError(f"{self.name()} has no backward")
+
+    def run(self, xp: Any, grad: Any, keep: bool) -> tuple[Any, ...]:
+        """``backward`` on raw arrays, as the engine calls it; releases unless told to keep.
+
+        Generated nodes have the formula once more in this form, with what is saved read in line.
+        `grad` is a list where a node has several outputs.
+        """
+        results = self.backward(xp, grad) if self._outputs == 1 else self.backward(xp, *grad)
+        if not keep:
+            self.release()
+        return results
 
     def release(self) -> None:
         """Lets go of the saved values; a second backward through them then raises."""
@@ -113,9 +147,7 @@ class Node:
     @property
     def metadata(self) -> dict[str, Any]:
         """A dict for anything that users want to keep with the node."""
-        if self._metadata is None:
-            self._metadata = {}
-        return self._metadata
+        return self.hook_lists().metadata
 
     def hook_lists(self) -> HookLists:
         """The node's hooks, made if it has none yet."""

@@ -15,7 +15,7 @@ import numpy as np
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import FREED, Node
-from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor
+from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, saved_output
 from pullback.autograd.saved_hooks import Hooks, Packed, packed
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.payload import Payload
@@ -48,7 +48,7 @@ class SavedTensor:
         """
         if not callable(pack_hook) or not callable(unpack_hook):
             raise AutogradTypeError("register_hooks takes two functions: pack_hook and unpack_hook")
-        held = getattr(self._node, self._name)
+        held = saved_output(self._node, self._name)
         value = held if self._place is None or held is FREED else held[self._place]
         if value is FREED:
             raise AutogradError(
@@ -94,9 +94,9 @@ def _get_saved(self: Node, name: str) -> Any:
     attribute = name.removeprefix(_RAW).removeprefix(_SAVED)
     if attribute == name or attribute not in type(self)._saves:
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-    value = getattr(self, attribute)
     if attribute not in self._saves_tensors:
-        return value
+        return getattr(self, attribute)
+    value = saved_output(self, attribute)
     expected = getattr(self, attribute + "_v", None)
     is_list = type(value) is tuple or type(expected) is tuple
     if name.startswith(_RAW):

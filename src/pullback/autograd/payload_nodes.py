@@ -16,7 +16,7 @@ from pullback.autograd.node import Node
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["any_marked", "mark", "zeros_beside"]
+__all__ = ["any_marked", "has_marks", "mark", "zeros_beside"]
 
 _marked: dict[int, ref[Node]] = {}
 
@@ -27,9 +27,14 @@ def mark(node: Node) -> None:
     _marked[place] = ref(node, lambda _: _marked.pop(place, None))
 
 
+def has_marks() -> bool:
+    """Whether any node has been marked and still exists."""
+    return bool(_marked)
+
+
 def any_marked(nodes: Iterable[Node]) -> bool:
     """Whether one of some nodes has been marked."""
-    return bool(_marked) and any(id(node) in _marked for node in nodes)
+    return any(id(node) in _marked for node in nodes)
 
 
 def zeros_beside(tensor: Tensor | None, shape: tuple[int, ...], dtype: Any) -> Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pullback.autograd.inplace import rebase_history, write
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node, get_counter, next_sequence_number
+from pullback.autograd.node import Node, get_following, next_sequence_number
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, make_view
@@ -37,6 +37,7 @@ __all__ = [
 
 _new = object.__new__
 _ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
 _RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
 
 
@@ -44,15 +45,14 @@ def recorded(node: Node, array: Any) -> Tensor:
     """The tensor of a node's only result."""
     if type(array) is not _ndarray:
         array = np.asarray(array)
-    # Everything recorded comes through here, so the thread's counter is read without a call.
-    counter = get_counter()
-    node._seq = next_sequence_number() if counter is None else next(counter)
+    # Everything recorded comes through here, so the number is read without a call of our own.
+    node._seq = get_following()()
     node._shape = array.shape
     node._dtype = dtype = array.dtype
     tensor = _new(Tensor)
     tensor._array = array
     tensor._counter = tensor._meta = None
-    if dtype.kind in "fc":
+    if dtype is _FLOAT64 or dtype.kind in "fc":
         tensor._flags = _RECORDED_FLAGS
         tensor._edge = (node, 0)
     else:

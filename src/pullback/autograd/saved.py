@@ -2,6 +2,7 @@
 
 A node stores an input as the tensor itself, beside the version it had. An output cannot be stored
 as its tensor, which would hold the node that holds it; a ``SavedOutput`` keeps array and counter.
+Kernels of plain operations store just these two, in two slots; ``saved_output`` reads both forms.
 What went through the hooks of ``saved_tensors_hooks`` is stored as an object of ``saved_hooks.py``,
 which has a method ``unpack(node)``.
 """
@@ -11,12 +12,14 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
+import numpy as np
+
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.node import FREED, Node, freed_error
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, SavedVersionError
 from pullback.tensor.meta import Meta
-from pullback.tensor.tensor import Tensor, meta_of, version_of, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, meta_of, version_of, wrap
 
 __all__ = [
     "SavedOutput",
@@ -27,6 +30,7 @@ __all__ = [
     "output_edge",
     "restore_tangents",
     "save_output",
+    "saved_output",
     "version",
 ]
 
@@ -72,6 +76,21 @@ def output_edge(node: Node, number: int, slices: ref[Any] | None) -> Any:
 def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
     """What a node stores of its own result."""
     return SavedOutput(tensor, number)
+
+
+def saved_output(node: Any, name: str) -> Any:
+    """What a node has stored of a result; the short form is made a ``SavedOutput`` first."""
+    value = getattr(node, name)
+    if type(value) is not np.ndarray:
+        return value
+    saved = object.__new__(SavedOutput)
+    saved.array = value
+    saved.counter = getattr(node, name + "_c")
+    saved.version = saved.number = 0
+    saved.flags = CPU_FLAGS | REQUIRES_GRAD if value.dtype.kind in "fc" else CPU_FLAGS
+    saved.slices = saved.tangents = None
+    setattr(node, name, saved)
+    return saved
 
 
 def load_array(node: Node, value: Any, expected: Any) -> Any:

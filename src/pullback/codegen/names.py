@@ -40,18 +40,19 @@ IN_FUNCTIONS = _words(
 
 IN_KERNELS = IN_FUNCTIONS | _words(
     "FREED NO_EDGE Node all array base check_inplace edge edge_of grad grad_input_mask grads "
-    "len map new node np number record_inplace record_view record_views recorded recorded_list "
-    "recorded_several results save_before_write save_list save_output tuple version wrap write "
-    "write_out xp zip"
+    "keep len map ndarray node np number record_inplace record_view record_views recorded "
+    "recorded_list recorded_several result results save_before_write save_list save_output "
+    "saved_output tuple wrap write write_out xp zip"
 )
 """What kernels, nodes and forward formulas read beside their operator's arguments."""
 
 _OF_NODES = _words(
-    "backward hook_lists leaf_hooks metadata name next_functions register_hook register_prehook "
-    "release save_outputs"
+    "backward hook_lists metadata name next_functions register_hook register_prehook release run "
+    "save_outputs"
 )
 _DERIVED = (
     "{}_v",
+    "{}_c",
     "{}_t",
     "{}_p",
     "{}_count",

@@ -53,6 +53,7 @@ __all__ = [
     "is_grad_enabled",
     "set_state",
     "state_of",
+    "with_grad_mode",
 ]
 
 
@@ -85,6 +86,12 @@ def state_of(include: int, keep: int, modes: int = 0) -> State:
     found = _states.get((include, keep, modes))
     # setdefault is atomic, so two threads that both miss still get the same object.
     return found or _states.setdefault((include, keep, modes), State(include, keep, modes))
+
+
+def with_grad_mode(state: State, enabled: bool, *, end: int = 0) -> State:
+    """A state as it is, but with the recording of history on or off, and without some modes."""
+    keep = state.keep | REQUIRES_GRAD if enabled else state.keep & ~REQUIRES_GRAD
+    return state_of(state.include, keep, state.modes & ~end)
 
 
 DEFAULT_STATE = state_of(

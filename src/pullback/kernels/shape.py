@@ -101,8 +101,10 @@ def squeeze(x: Array, axis: int | Sequence[int] | None = None) -> Array:
     return result if result is not x else x[...]
 
 
-def broadcast_to(x: Array, shape: int | Sequence[int]) -> Array:
+def broadcast_to(x: Any, shape: int | Sequence[int]) -> Array:
     """The elements repeated, without a copy, to fill a larger shape."""
+    if isinstance(x, np.generic):
+        x = np.asarray(x)
     if (
         isinstance(x, np.ndarray)
         and x.size == 1

@@ -38,6 +38,8 @@ def reduced_axes(shape: Shape, axis: Any) -> set[int]:
 
 def expand_reduced(xp: Any, grad: Any, shape: Shape, axis: Any, keepdims: bool) -> Any:
     """Repeats the gradient of a reduction over the axes that were reduced."""
+    if axis is None and not keepdims:
+        return xp.broadcast_to(grad, shape)
     if not keepdims and shape:
         reduced = reduced_axes(shape, axis)
         grad = xp.reshape(grad, [1 if i in reduced else n for i, n in enumerate(shape)])

@@ -14,7 +14,7 @@ from pullback.codegen.emit.model import (
     is_tensor_list,
     is_tensor_value,
 )
-from pullback.codegen.emit.nodes import guard_of
+from pullback.codegen.emit.run import guard_of
 from pullback.codegen.emit.source import indent, quoted, tuple_text
 from pullback.codegen.model import SavedAttribute
 from pullback.codegen.python_dialect import PYTHON
@@ -131,11 +131,34 @@ def _record(op: Emitted) -> str:
         made = f"recorded(node, {_call(op)})"
     if not op.saved("outputs"):
         return head + f"    return {made}\n"
+    if len(returns) == 1 and is_tensor(returns[0]):
+        return head + "\n".join([f"    result = {made}", *_save_result(op), "    return result\n"])
     names = op.schema.return_names()
     results = "result" if len(returns) == 1 else ", ".join(names)
     return head + (
         f"    {results} = {made}\n    node.save_outputs({results})\n    return {results}\n"
     )
+
+
+def _save_result(op: Emitted) -> list[str]:
+    """Lines that keep a new result: its array and its counter, which stands at zero."""
+    lines = []
+    for attribute in op.saved("outputs"):
+        name, source = attribute.name, attribute.source
+        if attribute.expr != source:
+            lines.append(f"    node.{name} = {attribute.expr.replace(source, 'result', 1)}")
+            continue
+        save = [f"    node.{name} = result._array", f"    node.{name}_c = result._counter = [0]"]
+        guard = guard_of(op, attribute)
+        if guard:
+            save = [
+                f"    if {guard}:",
+                *map(indent, save),
+                "    else:",
+                f"        node.{name} = None",
+            ]
+        lines += save
+    return lines
 
 
 def _inplace(op: Emitted, *, recording: bool) -> str:
@@ -187,8 +210,8 @@ def _node(op: Emitted) -> list[str]:
     info = op.info
     assert info is not None
     edges = [_edges(a, op.inplace) for a in op.differentiable]
-    lines = [f"    node = new({info.op})", f"    node._edges = {_edges_text(edges)}"]
-    lines.append("    node._hooks = node._metadata = None")
+    lines = [f"    node = {info.op}()", f"    node._edges = {_edges_text(edges)}"]
+    lines.append("    node._hooks = None")
     for argument in op.differentiable:
         if is_tensor_list(argument.type):
             lines.append(f"    node.{argument.name}_count = len({argument.name})")
@@ -224,8 +247,13 @@ def _save_input(op: Emitted, attribute: SavedAttribute) -> list[str]:
     if op.inplace and name == "self":
         save = [f"    save_before_write(node, {quoted(name)}, self, node._edges[0])"]
         return [f"    if {guard}:", indent(save[0]), "    else:", _unsaved(name)] if guard else save
-    save = [f"    node.{name}, node.{name}_v = {name}, version({name})"]
-    return [f"    if {guard}:", indent(save[0]), "    else:", _unsaved(name)] if guard else save
+    version = f"0 if {name}._counter is None else {name}._counter[0]"
+    if isinstance(attribute.type, OptionalType):
+        version = f"0 if {name} is None or {name}._counter is None else {name}._counter[0]"
+    save = [f"    node.{name} = {name}", f"    node.{name}_v = {version}"]
+    if not guard:
+        return save
+    return [f"    if {guard}:", *map(indent, save), "    else:", _unsaved(name)]
 
 
 def _unsaved(name: str) -> str:

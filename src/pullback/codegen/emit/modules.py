@@ -61,10 +61,10 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
-from pullback.autograd.saved import save_output, version
-from pullback.tensor.tensor import wrap
+from pullback.autograd.saved import save_output, saved_output
+from pullback.tensor.tensor import Tensor, wrap
 
-new = object.__new__
+ndarray = np.ndarray
 """
 
 
@@ -162,7 +162,7 @@ def kernels_module(family: str, ops: list[Emitted]) -> str:
     text = _header(f"Nodes and kernels: {family}.", f"{family}.yaml")
     text += _kernel_imports(op.function.dispatch["CPU"] for op in members) + _IMPORTS_KERNELS
     if made_of_entry(ops):
-        text = text.replace("new = object", f"from . import functions_{family}\n\nnew = object", 1)
+        text = text.replace("ndarray = np", f"from . import functions_{family}\n\nndarray = np", 1)
     seen: set[str] = set()
     for op in members:
         if op.info is not None and op.info.op not in seen:

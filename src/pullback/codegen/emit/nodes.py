@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 
 from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
+from pullback.codegen.emit.run import emit_run, guard_of, is_exact, makes_new
 from pullback.codegen.emit.source import docstring, indent, quoted, tuple_text, wrapped_call
 from pullback.codegen.model import Derivative, SavedAttribute
 
-__all__ = ["emit_node", "guard_of"]
+__all__ = ["emit_node"]
 
 
 def emit_node(op: Emitted) -> str:
@@ -18,7 +19,8 @@ def emit_node(op: Emitted) -> str:
     saved = op.saved("inputs") + op.saved("outputs")
     tensors = [s.name for s in saved if is_tensor(s.type) or is_tensor_list(s.type)]
     versions = [f"{s.name}_v" for s in op.saved("inputs") if s.name in tensors]
-    slots = sorted([*(s.name for s in saved), *versions, *_lengths(op)])
+    counters = [f"{s.name}_c" for s in op.saved("outputs") if s.name in tensors and _is_plain(op)]
+    slots = sorted([*(s.name for s in saved), *versions, *counters, *_lengths(op)])
     if _returns_list(op):
         slots.append("_outputs")  # as many as the list has tensors
     formulas = [f"{', '.join(d.var_names)}: {d.original_formula}" for d in op.derivatives]
@@ -33,7 +35,16 @@ def emit_node(op: Emitted) -> str:
         text += indent(wrapped_call("_saves_tensors = (", names, _end(names), 4)) + "\n"
     if len(op.schema.returns) != 1:
         text += f"    _outputs = {len(op.schema.returns)}\n"
+    if not _is_plain(op):
+        text += "    _is_single = False\n"
+    runs = emit_run(op, saved, tensors)
+    if runs and is_exact(op):
+        text += "    _is_exact = True\n"
+    if runs and makes_new(op):
+        text += "    _makes_new = True\n"
     text += "\n" + indent(_backward(op, saved))
+    if runs:
+        text += "\n" + indent(runs)
     if tensors:
         freed = " = ".join(f"node.{name}" for name in tensors)
         text += f"\n    def release(node):\n        {freed} = FREED\n"
@@ -58,16 +69,9 @@ def _save_outputs(op: Emitted) -> str:
     return "\n".join(lines) + "\n"
 
 
-def guard_of(op: Emitted, attribute: SavedAttribute) -> str | None:
-    """When a saved tensor is needed: by one formula only, and only if that one will run."""
-    differentiable = op.differentiable
-    if len(differentiable) < 2 or any(is_tensor_list(a.type) for a in differentiable):
-        return None
-    users = [d for d in op.derivatives if attribute in (*d.saved_inputs, *d.saved_outputs)]
-    if len(users) != 1 or len(users[0].var_names) != 1:
-        return None
-    place = [a.name for a in differentiable].index(users[0].var_names[0])
-    return f"node._edges[{place}][0] is not None"
+def _is_plain(op: Emitted) -> bool:
+    """Whether an operator has one result, a tensor."""
+    return len(op.schema.returns) == 1 and is_tensor(op.schema.returns[0].type)
 
 
 def _end(items: list[str]) -> str:
@@ -97,7 +101,7 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
         if not is_tensor(attribute.type) and not is_tensor_list(attribute.type):
             lines.append(f"    {name} = node.{name}")
         elif name in outputs:
-            lines.append(f"    {name} = xp.load_output(node, node.{name})")
+            lines.append(f"    {name} = xp.load_output(node, saved_output(node, {quoted(name)}))")
         else:
             lines.append(f"    {name} = xp.load(node, node.{name}, node.{name}_v)")
     lines += _results(op)

@@ -1,0 +1,157 @@
+"""The formulas of a node once more, for raw arrays: what the engine runs.
+
+``backward`` serves every namespace. ``run`` is the same mathematics with all that the common case
+does not need taken out: the checks of saved values stand in line, a value is read only if a
+gradient needs it, and releasing is part of the call. Nodes with lists have no ``run`` of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
+from pullback.codegen.emit.source import indent, tuple_text
+from pullback.codegen.model import Derivative, SavedAttribute
+
+__all__ = ["emit_run", "guard_of", "is_exact", "makes_new"]
+
+_KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
+
+
+def guard_of(op: Emitted, attribute: SavedAttribute) -> str | None:
+    """When a saved tensor is needed: by one formula only, and only if that one will run."""
+    differentiable = op.differentiable
+    if len(differentiable) < 2 or any(is_tensor_list(a.type) for a in differentiable):
+        return None
+    users = [d for d in op.derivatives if attribute in (*d.saved_inputs, *d.saved_outputs)]
+    if len(users) != 1 or len(users[0].var_names) != 1:
+        return None
+    place = [a.name for a in differentiable].index(users[0].var_names[0])
+    return f"node._edges[{place}][0] is not None"
+
+
+def makes_new(op: Emitted) -> bool:
+    """Whether all formulas end in arithmetic, so that what they return is a new array."""
+    return all(
+        len(d.var_names) == 1
+        and isinstance(ast.parse(d.formula, mode="eval").body, ast.BinOp | ast.UnaryOp)
+        for d in op.derivatives
+    )
+
+
+def is_exact(op: Emitted) -> bool:
+    """Whether the gradient has the shape and dtype of the one that came in.
+
+    So it is for element-wise functions of one tensor whose formula is arithmetic.
+    """
+    if "elementwise" not in op.function.tags or len(op.tensors) != 1 or len(op.derivatives) != 1:
+        return False
+    for node in ast.walk(ast.parse(op.derivatives[0].formula, mode="eval")):
+        if isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Name) or node.func.id not in _KEEP_DTYPE:
+                return False
+        elif isinstance(node, ast.Constant):
+            if type(node.value) not in (int, float):
+                return False
+        elif isinstance(node, ast.Attribute | ast.Subscript | ast.IfExp | ast.Compare):
+            return False
+    return True
+
+
+def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> str | None:
+    """The method ``run``, or None where ``backward`` has to serve."""
+    returns = op.schema.returns
+    if len(returns) != 1 or not is_tensor(returns[0].type):
+        return None
+    if any(is_tensor_list(a.type) for a in op.differentiable):
+        return None
+    names = [a.name for a in op.differentiable]
+    guarded = {s.name: guard_of(op, s) for s in saved if s.name in tensors}
+    lines = ["def run(node, xp, grad, keep):"]
+    for attribute in saved:
+        if not guarded.get(attribute.name):
+            lines += map(indent, _load(op, attribute))
+    if len(names) == 1:
+        formula = _on_arrays(op.derivatives[0].formula)
+        results = f"({formula},)"
+    else:
+        lines.append(f"    {', '.join(f'(to_{name}, _)' for name in names)} = node._edges")
+        for derivative in op.derivatives:
+            lines += map(indent, _gradient(op, derivative, saved, guarded))
+        missing = set(names) - {name for d in op.derivatives for name in d.var_names}
+        results = tuple_text(["None" if n in missing else f"grad_of_{n}" for n in names])
+    if not tensors:
+        return "\n".join([*lines, f"    return {results}"]) + "\n"
+    freed = " = ".join(f"node.{name}" for name in tensors)
+    if len(names) == 1:
+        lines.append(f"    results = {results}")
+        results = "results"
+    lines += ["    if not keep:", f"        {freed} = FREED", f"    return {results}"]
+    return "\n".join(lines) + "\n"
+
+
+class _Conjugated(ast.NodeTransformer):
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "conj":
+            return ast.Call(ast.Attribute(node.args[0], "conjugate", ast.Load()), [], [])
+        return node
+
+
+def _on_arrays(formula: str) -> str:
+    """A formula for arrays and numbers, whose own method returns what is real as it is.
+
+    >>> _on_arrays("grad * conj(sin(self))")
+    'grad * xp.sin(self).conjugate()'
+    """
+    tree = _Conjugated().visit(ast.parse(formula, mode="eval"))
+    return in_namespace(ast.unparse(tree))
+
+
+def _gradient(
+    op: Emitted,
+    derivative: Derivative,
+    saved: list[SavedAttribute],
+    guarded: dict[str, str | None],
+) -> list[str]:
+    """Lines for one formula, with the values that only it reads."""
+    formula = _on_arrays(derivative.formula)
+    names = derivative.var_names
+    if len(names) > 1:
+        lines = []
+        if "grad_input_mask" in formula:
+            mask = tuple_text([f"to_{name} is not None" for name in names])
+            lines.append(f"grad_input_mask = {mask}")
+        return [*lines, f"{', '.join(f'grad_of_{name}' for name in names)} = {formula}"]
+    (name,) = names
+    own = [*derivative.saved_inputs, *derivative.saved_outputs]
+    loads = [line for s in saved if s in own and guarded.get(s.name) for line in _load(op, s)]
+    return [
+        f"if to_{name} is not None:",
+        *map(indent, loads),
+        f"    grad_of_{name} = {formula}",
+        "else:",
+        f"    grad_of_{name} = None",
+    ]
+
+
+def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
+    """Lines that read a saved value, with the common case in line."""
+    name = attribute.name
+    if is_tensor_list(attribute.type):
+        return [f"{name} = xp.load(node, node.{name}, node.{name}_v)"]
+    if not is_tensor(attribute.type):
+        return [f"{name} = node.{name}"]
+    if attribute in op.saved("outputs"):
+        return [
+            f"{name} = node.{name}",
+            f"if type({name}) is not ndarray or node.{name}_c[0]:",
+            f'    {name} = xp.load_output(node, saved_output(node, "{name}"))',
+        ]
+    return [
+        f"{name} = node.{name}",
+        f"if type({name}) is Tensor and {name}._counter is None and {name}._meta is None:",
+        f"    {name} = {name}._array",
+        "else:",
+        f"    {name} = xp.load(node, {name}, node.{name}_v)",
+    ]
