@@ -18,7 +18,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
-from pullback.tensor.tensor import Tensor, as_operand, wrap
+from pullback.tensor.tensor import Tensor, as_operand, holds_number, wrap
 
 __all__ = [
     "astype",
@@ -120,7 +120,7 @@ def atleast_3d(*arrays: Any) -> Any:
 def _tensor(value: Any) -> Tensor:
     """An argument as a tensor around an array, numbers too."""
     tensor = as_operand(value)
-    return tensor if isinstance(tensor._array, np.ndarray) else wrap(tensor._array)
+    return wrap(tensor._array) if holds_number(tensor) else tensor
 
 
 def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:

@@ -15,7 +15,8 @@ from numpy.typing import DTypeLike
 from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor, adopt, fresh
 
 __all__ = [
     "Shape",
@@ -77,6 +78,10 @@ def tensor(
             UserWarning,
             stacklevel=2,
         )
+        if isinstance(data._array, Payload):
+            made = pointwise.clone(data.detach())
+            made = made if dtype is None else pointwise._astype(made, np.dtype(dtype))
+            return _finished(made, device, requires_grad)
         data = data._array
     elif isinstance(data, list | tuple):
         data = _numbers(data)
@@ -109,7 +114,8 @@ def asarray(
             raise ValueError("asarray: tensors in a list cannot be joined without a copy")
         obj, copy = _stacked(obj), None
     if not isinstance(obj, Tensor):
-        return fresh(np.array(obj, dtype=dtype, copy=copy))
+        made = np.array(obj, dtype=dtype, copy=copy)
+        return fresh(made) if copy or isinstance(obj, list | tuple) else adopt(made)
     if dtype is not None and obj.dtype != dtype:
         if copy is False:
             raise ValueError(f"asarray: {obj.dtype} cannot become {np.dtype(dtype)} without a copy")
@@ -164,7 +170,7 @@ def from_numpy(array: Any) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy takes an array, not {type(array).__name__}")
-    return fresh(array)
+    return adopt(array)
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
@@ -175,7 +181,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     [1.0, 2.0]
     """
     _check_device(device)
-    return fresh(np.from_dlpack(x, copy=copy))
+    return adopt(np.from_dlpack(x, copy=copy))
 
 
 # --- of one value --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
 from pullback.errors import DerivativeMissingError
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, as_operand, wrap
 
 __all__ = ["Pair", "pad"]
@@ -55,7 +56,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
     for name in options.keys() - _OPTIONS[mode].keys():
         raise ValueError(f"pad: mode {mode!r} takes no option {name!r}")
     widths = _widths(pad_width, tensor.ndim)
-    if tensor.dtype.kind not in "fc":
+    if tensor.dtype.kind not in "fc" and not isinstance(tensor._array, Payload):
         return wrap(np.pad(tensor._array, widths, mode, **options))  # type: ignore[call-overload]
     options = {**_OPTIONS[mode], **options}
     if mode in ("constant", "empty"):

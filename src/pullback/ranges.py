@@ -14,7 +14,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
-from pullback.tensor.tensor import Tensor, as_operand, fresh
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor, as_operand, fresh, holds_number
 
 __all__ = [
     "diag_indices",
@@ -71,8 +72,9 @@ def linspace(
 
 def _spread(fractions: NDArray[Any], ndim: int, first: Tensor, last: Tensor) -> Any:
     """Fractions along a new first axis, in the precision of the ends."""
-    kind = np.result_type(first._array, last._array, np.float32(0)).type(0).real.dtype
-    given = [t.dtype for t in (first, last) if isinstance(t._array, np.ndarray)]
+    ends = [t._array if holds_number(t) else t.dtype for t in (first, last)]
+    kind = np.result_type(*ends, np.float32(0)).type(0).real.dtype
+    given = [t.dtype for t in (first, last) if not holds_number(t)]
     if all(dtype.kind not in "fc" for dtype in given):
         kind = np.dtype(float)
     return fresh(fractions.astype(kind).reshape((-1,) + (1,) * ndim))
@@ -120,7 +122,8 @@ def geomspace(
         return fresh(np.geomspace(start, stop, num, endpoint, dtype=dtype, axis=axis))
     first: Any = as_operand(start)
     last: Any = as_operand(stop)
-    if np.any(np.asarray(first._array) == 0) or np.any(np.asarray(last._array) == 0):
+    known = [end._array for end in (first, last) if not isinstance(end._array, Payload)]
+    if any(np.any(np.asarray(end) == 0) for end in known):
         raise ValueError("geomspace: the ends may not be zero")
     way = _spread(_fractions(num, endpoint), max(first.ndim, last.ndim), first, last)
     return _moved(first * pointwise.power(last / first, way), axis, dtype)

@@ -23,6 +23,7 @@ LEVELS = {
     "kernels": 1,
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from
     "tensor": 2,
+    "batching": 2.2,  # kernels for many samples at once, by operator
     "_generated.operators": 2.5,
     "_generated.functions_*": 3,
     "_generated.public": 3.1,

@@ -1,7 +1,7 @@
 """Tensors over a payload that is no array: everything above the kernels works as it does on arrays.
 
 The payload here holds an array and counts the kernels that have run; its kernels are one fallback
-at the key Python.
+at the backend key XLA, which nothing else uses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CPU = DispatchKeySet("CPU")
 
 class Counted(Payload):
     __slots__ = ("inner",)
-    flags = CPU_FLAGS | KEY_BITS[DispatchKey.Python]
+    flags = CPU_FLAGS | KEY_BITS[DispatchKey.XLA]
     calls: list[str] = []  # noqa: RUF012 - shared on purpose
 
     def __init__(self, inner):
@@ -83,7 +83,7 @@ def _kernel(op, *args, **kwargs):
 def kernels():
     Counted.calls.clear()
     with pb.library.Library("_", "IMPL") as library:
-        library.fallback(_kernel, "Python")
+        library.fallback(_kernel, "XLA")
         yield
 
 

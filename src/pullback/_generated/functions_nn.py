@@ -15,6 +15,7 @@ __all__ = [
     "_embedding_backward",
     "_masked_scale",
     "_safe_softmax",
+    "_uniform_like",
     "bilinear",
     "dropout",
     "embedding",
@@ -29,6 +30,7 @@ __dropout_calls = operators._dropout.calls
 __embedding_backward_calls = operators._embedding_backward.calls
 __masked_scale_calls = operators._masked_scale.calls
 __safe_softmax_calls = operators._safe_softmax.calls
+__uniform_like_calls = operators._uniform_like.calls
 _bilinear_calls = operators.bilinear.calls
 _dropout_calls = operators.dropout.calls
 _embedding_calls = operators.embedding.calls
@@ -89,6 +91,18 @@ def _safe_softmax(self, /, axis=-1):
     except KeyError:
         kernel = operators._safe_softmax.link_call(flags)
     return kernel(self, axis)
+
+
+def _uniform_like(self, /, low, high, generator=None):
+    """Random numbers between two bounds, of the shape and dtype of a tensor."""
+    if type(self) is not Tensor:
+        self = as_operand(self)
+    flags = self._flags
+    try:
+        kernel = __uniform_like_calls[get_state()][flags]
+    except KeyError:
+        kernel = operators._uniform_like.link_call(flags)
+    return kernel(self, low, high, generator)
 
 
 def bilinear(self, other, /, weight, bias=None):

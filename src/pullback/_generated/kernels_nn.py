@@ -377,6 +377,10 @@ def _safe_softmax_jvp(xp, self, axis, self_t, result):
     return xp.softmax_vjp(self_t, result, axis)
 
 
+def _uniform_like_cpu(self, low, high, generator=None):
+    return wrap(kernels.nn.uniform_like(self._array, low, high, generator))
+
+
 def embedding_cpu(self, weight, padding_idx=None):
     return wrap(kernels.nn.embedding(self._array, weight._array, padding_idx))
 

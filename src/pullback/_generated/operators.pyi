@@ -5,6 +5,7 @@ from pullback.dispatch.table import OperatorEntry
 _adaptive_avg: OperatorEntry
 _adaptive_avg_backward: OperatorEntry
 _adaptive_max_pool: OperatorEntry
+_add_level: OperatorEntry
 _adjugate: OperatorEntry
 _avg_pool: OperatorEntry
 _avg_pool_backward: OperatorEntry
@@ -21,6 +22,7 @@ _elu_slope: OperatorEntry
 _embedding_backward: OperatorEntry
 _euclidean: OperatorEntry
 _exclusive_cumprod: OperatorEntry
+_expand_level: OperatorEntry
 _foreach_abs: OperatorEntry
 _foreach_add: OperatorEntry
 _foreach_cos: OperatorEntry
@@ -58,6 +60,7 @@ _prelu: OperatorEntry
 _quantile_places: OperatorEntry
 _ranked: OperatorEntry
 _recurrence: OperatorEntry
+_remove_level: OperatorEntry
 _resize: OperatorEntry
 _resize_backward: OperatorEntry
 _rms_norm: OperatorEntry
@@ -65,8 +68,10 @@ _safe_softmax: OperatorEntry
 _sgn: OperatorEntry
 _shift: OperatorEntry
 _silu_slope: OperatorEntry
+_sum_level: OperatorEntry
 _tensordot: OperatorEntry
 _tie_weights: OperatorEntry
+_uniform_like: OperatorEntry
 abs: OperatorEntry
 abs_: OperatorEntry
 abs_out: OperatorEntry

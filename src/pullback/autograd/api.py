@@ -22,6 +22,7 @@ from pullback.autograd.retain import retain_grad
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
+from pullback.tensor.levels import MapLevel
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -143,9 +144,9 @@ def grad(
     edges = [_input_edge(tensor) for tensor in wanted]
     batch: tuple[int, ...] = ()
     if is_grads_batched:
-        rows = _rows(roots, grad_outputs)
-        batch = (len(rows),)
-        results = _batched(roots, edges, rows, create_graph, retain_graph)
+        rows, size = _rows(roots, grad_outputs)
+        batch = (size,)
+        results = _batched(roots, edges, rows, size, create_graph, retain_graph)
     else:
         results = _gradients(roots, edges, grad_outputs, create_graph, retain_graph)
     if not allow_unused or materialize_grads:
@@ -215,21 +216,24 @@ def _gradients(
 def _batched(
     roots: list[Any],
     edges: list[tuple[Node, int]],
-    rows: list[list[Tensor]],
+    rows: list[Tensor],
+    size: int,
     create_graph: bool,
     retain_graph: bool | None,
 ) -> list[Tensor | None]:
-    """One pass for each row of a batch of gradients; the results stacked."""
-    keep = create_graph if retain_graph is None else retain_graph
-    found = [
-        _gradients(roots, edges, row, create_graph, keep or number + 1 < len(rows))
-        for number, row in enumerate(rows)
+    """One pass for all rows of a batch of gradients, as a mapped function of one row."""
+    level = MapLevel(size, "error")
+    seeds = [tensors._add_level(row, 0, level.number) for row in rows]
+    with level:
+        found = _gradients(roots, edges, seeds, create_graph, retain_graph)
+    return [
+        None if result is None else tensors.out_of_level(result, 0, level.number, size)
+        for result in found
     ]
-    return [_stacked(list(column)) for column in zip(*found, strict=True)]
 
 
-def _rows(roots: list[Any], grad_outputs: Seeds) -> list[list[Tensor]]:
-    """Batched gradients of the roots as one list of gradients for each place of the batch."""
+def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:
+    """Batched gradients of the roots, checked, and how many there are of each."""
     batched = _listed(grad_outputs)
     if grad_outputs is None or any(not isinstance(g, Tensor) for g in batched):
         raise AutogradValueError(
@@ -243,15 +247,7 @@ def _rows(roots: list[Any], grad_outputs: Seeds) -> list[list[Tensor]]:
         )
     if len(batched) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(batched)} gradients")
-    return [list(row) for row in zip(*(tensors.unbind(g) for g in batched), strict=True)]
-
-
-def _stacked(parts: list[Tensor | None]) -> Tensor | None:
-    known = next((part for part in parts if part is not None), None)
-    if known is None:
-        return None
-    blank = tensors.zeros_like(known)
-    return tensors.stack([blank if part is None else part for part in parts])  # type: ignore[no-any-return]
+    return batched, batched[0].shape[0]
 
 
 def _listed(value: Any) -> list[Any]:

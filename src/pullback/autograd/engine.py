@@ -33,6 +33,7 @@ from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node, numbers_are_unique
 from pullback.autograd.payload_nodes import any_marked, has_marks
+from pullback.autograd.samples import settled
 from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
@@ -85,6 +86,7 @@ class GraphTask:
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (output, place in results)
         self.captured: dict[int, Any] = {}
         self.accumulate: set[Node] = set()  # leaves to write to, when not to all
+        self.payloads = False  # whether gradients may hold something else than arrays
         self.roots: list[Node] = []
 
     def capture(self, edges: Iterable[tuple[Node, int]]) -> None:
@@ -112,14 +114,14 @@ class GraphTask:
 
     def _traverse(self, roots: list[tuple[Node, int, Tensor]]) -> None:
         self.roots = [node for node, _, _ in roots]
-        if has_marks() and any_marked(_count_dependencies(self.roots)):
+        if any(isinstance(grad._array, Payload) for _, _, grad in roots) or (
+            has_marks() and any_marked(_count_dependencies(self.roots))
+        ):
             self.xp = tensors  # there is no raw array in what is differentiated
+            self.payloads = True
         if self.captures or self.accumulate:
             self.needed = _needed_nodes(self.roots, {*self.captures, *self.accumulate})
         buffers: dict[Node, Any] = {}
-        for _, _, grad in roots:
-            if isinstance(grad._array, Payload):
-                self.xp = tensors
         for node, number, grad in roots:
             self._receive(buffers, node, number, self.xp.from_tensor(grad))
         needed = self.needed
@@ -298,6 +300,8 @@ class GraphTask:
                     grad = self.xp.sum_to(grad, shape, blame)
                 if grad.dtype != dtype:
                     grad = self.xp.match_dtype(grad, dtype, source._narrows, blame)
+            if self.payloads:
+                grad = settled(grad, shape)
         return self._receive(buffers, target, number, grad)
 
     def _receive(self, buffers: dict[Node, Any], node: Node, number: int, grad: Any) -> bool:

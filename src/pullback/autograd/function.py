@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function_forward import given_tangents, push_tangents
+from pullback.autograd.function_map import forward_of_samples, varies
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
@@ -221,6 +222,9 @@ class Function(metaclass=_FunctionMeta):
     # Permits one access to saved_tensors in a backward: a memory saver's promise, checked.
     clear_saved_tensors_on_access: ClassVar[bool] = False
 
+    # Says that the methods are made of operators, so that vmap may go through them.
+    generate_vmap_rule: ClassVar[bool] = False
+
     def __init__(self, *_: Any, **__: Any):
         warnings.warn(
             f"{type(self).__name__} is a Function and should not be instantiated: its methods are "
@@ -266,11 +270,21 @@ class Function(metaclass=_FunctionMeta):
             "and this one has none"
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:  # noqa: ARG004
+        """Results for many samples, and on which axes of them these are: ``(outputs, out_dims)``.
+
+        `info` has ``batch_size`` and ``randomness``; `in_dims` says on which axis of each argument
+        the samples are, None for one that all share.
+        """
+        raise DerivativeMissingError("this Function has no vmap")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Calls the function."""
         has_setup = cls.setup_context is not Function.setup_context
-        if not has_setup and get_state().modes & TRANSFORM:
+        is_mapped = varies(args) or varies(tuple(kwargs.values()))
+        if not has_setup and (is_mapped or get_state().modes & TRANSFORM):
             raise AutogradError(
                 f"In order to use {cls.__name__} inside a transform of pullback.func, it must "
                 f"override the setup_context staticmethod: forward(*args) computes, and "
@@ -288,7 +302,11 @@ class Function(metaclass=_FunctionMeta):
         levels = levels_of(args)
         with GradSwitch(grad=False), StateGuard(drop=DUAL if levels else 0):
             if has_setup:
-                output = cls.forward(*args, **kwargs)
+                if is_mapped:
+                    run = forward_of_samples(cls, cls.vmap is not Function.vmap)
+                    output = run(args, kwargs)
+                else:
+                    output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, output)
             else:
                 output = cls.forward(ctx, *args, **kwargs)

@@ -21,7 +21,7 @@ from pullback.dispatch.modes import AutoGradMode
 from pullback.errors import AutogradError, InplaceError
 from pullback.tensor.meta import Creation
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import NO_COUNTER, Tensor, version_of, wrap
+from pullback.tensor.tensor import NO_COUNTER, Tensor, share_counter, version_of, wrap
 
 __all__ = ["wrap_outputs"]
 
@@ -131,7 +131,7 @@ def _alias(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
     """An input that is returned as it is: another object on the same memory."""
     if edge is None and records and requires_grad(tensor):  # marked as not differentiable
         alias = wrap(tensor._array)
-        alias._counter = version_of(tensor)
+        share_counter(alias, tensor)
         return alias
     with AutoGradMode(False):
         held = tensor._array

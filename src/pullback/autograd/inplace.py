@@ -34,10 +34,11 @@ from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, MUTATION, TRANSFORM, NormalModeGuard, get_state
 from pullback.errors import InferenceError, InplaceError
 from pullback.tensor.memory import (
+    check_cast,
     check_no_partial_overlap,
-    check_writable,
     empty_in_layout,
     layout_of,
+    overwrite,
 )
 from pullback.tensor.meta import Creation, View
 from pullback.tensor.payload import Payload
@@ -131,26 +132,10 @@ def write(tensor: Tensor, array: Any, name: str) -> None:
     """Puts a result into a tensor's own memory, and counts it."""
     target = tensor._array
     if array is not target:  # else the kernel has checked and written by itself
-        result = np.asarray(array)
-        if np.broadcast_shapes(result.shape, target.shape) != target.shape:
-            raise InplaceError(
-                f"{name}: output with shape {list(target.shape)} doesn't match the broadcast shape "
-                f"{list(np.broadcast_shapes(result.shape, target.shape))}"
-            )
-        _check_cast(result.dtype, target.dtype, name)
-        check_writable(target, name)
-        np.copyto(target, result, casting="same_kind")
+        overwrite(target, np.asarray(array), name)
     counter = version_of(tensor)
     if counter is not NO_COUNTER:
         counter[0] += 1
-
-
-def _check_cast(result: np.dtype[Any], target: np.dtype[Any], name: str) -> None:
-    if not np.can_cast(result, target, "same_kind"):
-        raise InplaceError(
-            f"{name}: result type {result} can't be cast to the type {target} of the tensor that "
-            f"is written to"
-        )
 
 
 def write_out(result: Any, out: Tensor, name: str) -> Tensor:
@@ -164,7 +149,7 @@ def write_out(result: Any, out: Tensor, name: str) -> Tensor:
         raise ValueError(
             f"{name}: out= has shape {out.shape}, but the result has shape {result.shape}"
         )
-    _check_cast(result.dtype, out.dtype, name)
+    check_cast(result.dtype, out.dtype, name)
     return tensors.copy_(out, result)  # type: ignore[no-any-return]
 
 

@@ -13,7 +13,6 @@ captured tensor is refused.
 
 from __future__ import annotations
 
-import itertools
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
@@ -21,8 +20,9 @@ from typing import Any, Self
 from pullback.autograd.node import next_sequence_number
 from pullback.autograd.view import view_of
 from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, set_state, state_of
+from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state, set_state, state_of
 from pullback.errors import AutogradError, InplaceError
+from pullback.tensor.levels import next_serial
 from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "in_forward_mode",
 ]
 
-_serials = itertools.count(1)
 _current: ContextVar[TransformLevel | None] = ContextVar("pullback_level", default=None)
 _of_process: list[Level] = []  # the level of forward_ad, if one is active
 
@@ -45,7 +44,7 @@ class Level:
     __slots__ = ("alive", "saved", "serial")
 
     def __init__(self) -> None:
-        self.serial = next(_serials)
+        self.serial = next_serial()
         self.alive = True
         self.saved: list[Any] = []  # saved values with tangents of this level
 
@@ -129,7 +128,7 @@ def in_forward_mode() -> bool:
 
 def forbid_in_transform(what: str, advice: str) -> None:
     """Refuses what would break a transform's promise to be a function of its arguments."""
-    if get_state().modes & TRANSFORM:
+    if get_state().modes & (TRANSFORM | MAPPING):
         raise AutogradError(
             f"{what} inside a function that is being transformed by pullback.func is not "
             f"supported; {advice}"

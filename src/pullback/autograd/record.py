@@ -15,11 +15,12 @@ import numpy as np
 from pullback.autograd.inplace import rebase_history, write
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node, get_following, next_sequence_number
+from pullback.autograd.payload_nodes import mark
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, make_view
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
-from pullback.tensor.payload import shares_memory
+from pullback.tensor.payload import Payload, shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
 
 __all__ = [
@@ -124,6 +125,8 @@ def record_view(
         node._seq = next_sequence_number()
         node._shape = array.shape
         node._dtype = array.dtype
+        if isinstance(array, Payload):  # a view of an array may be none: the door of a level
+            mark(node)
     return make_view(parent, array, step, node)
 
 

@@ -25,6 +25,7 @@ from pullback.autograd.around import (
 from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.view import requires_grad
+from pullback.batching import declare, is_random, random_kernel
 from pullback.dispatch import fallthrough_kernel
 from pullback.dispatch.keys import (
     DUAL,
@@ -37,11 +38,13 @@ from pullback.dispatch.keys import (
     after_autograd,
     highest_key,
 )
-from pullback.dispatch.modes import INFERENCE, SAVED_HOOKS, TRANSFORM, get_state
+from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TRANSFORM, get_state
 from pullback.dispatch.table import Kernel, OperatorEntry
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
 
 __all__ = ["Function", "register", "register_composite"]
+
+_PYTHON = KEY_BITS[DispatchKey.Python]
 
 
 def register(
@@ -58,13 +61,19 @@ def register(
     tangents: tuple[int, ...] = (),
     differentiable: tuple[bool, ...] = (True,),
     factory: bool = False,
+    batching: str | None = None,
 ) -> None:
-    """Registers what the generator made for one operator; a factory takes no tensors."""
+    """Registers what the generator made for one operator; a factory takes no tensors.
+
+    `batching` is the class of operators whose batching rule serves this one.
+    """
+    if batching is not None:
+        declare(entry.name, batching, array_function)
     name = entry.name.removeprefix("pullback::").replace(".", "_")
     setattr(tensors, name, function)
     if array_function is not None:
         setattr(arrays, name, array_function)
-    plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu))
+    plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu, entry.name))
     entry.kernels[DispatchKey.CPU] = [plain]
     if factory:
         select = DispatchKey.BackendSelect
@@ -84,7 +93,7 @@ def register(
         kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
     else:
         dual = partial(dual_kernel, name, jvp=jvp, places=tangents, written=inplace is not None)
-        link = _linker(stock, record, partial(around, make_node=node), dual)
+        link = _linker(entry.name, stock, record, partial(around, make_node=node), dual)
         kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)
     entry.kernels[key] = [kernel]
 
@@ -112,7 +121,7 @@ def _register_books(entry: OperatorEntry, plain: Kernel, fused: Function, around
 
 
 def _linker(
-    stock: Function, record: Function, around: Function, dual: Function
+    name: str, stock: Function, record: Function, around: Function, dual: Function
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
         if flags & PLAIN_VIEW:
@@ -120,11 +129,14 @@ def _linker(
         if flags & DUAL:
             return dual(link(operator, flags & ~DUAL))  # type: ignore[no-any-return]
         below = operator.below(flags & after_autograd)
+        modes = get_state().modes
         if not flags & REQUIRES_GRAD:
-            return _marking(below) if get_state().modes & TRANSFORM else below
-        watched = bool(get_state().modes & SAVED_HOOKS) or is_anomaly_enabled()
+            return _marking(below, name) if modes & _marked_in(flags) else below
+        watched = bool(modes & SAVED_HOOKS) or is_anomaly_enabled()
         below = getattr(below, "marks", below)
-        if below is stock and not watched:
+        if modes & MAPPING & _marked_in(flags):
+            below = _marking(below, name)  # before the node is made: it may save the result
+        elif below is stock and not watched:
             return record
         below = below if below is stock else alone(below)
         return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
@@ -132,25 +144,36 @@ def _linker(
     return link
 
 
-def _cpu_linker(cpu: Function) -> Callable[[Any, int], Function]:
+def _marked_in(flags: int) -> int:
+    """The modes in which new tensors are marked; those that vary with the sample mark themselves
+    where it matters to a mapped function."""
+    return TRANSFORM if flags & _PYTHON else TRANSFORM | MAPPING
+
+
+def _cpu_linker(cpu: Function, name: str) -> Callable[[Any, int], Function]:
     """Links the plain kernel; in some modes, what it makes is marked as made there."""
-    marking = _marking(cpu)
+    marking = _marking(cpu, name)
 
     def link(operator: Any, flags: int) -> Function:  # noqa: ARG001 - any operator, any flags
-        return marking if get_state().modes & (INFERENCE | TRANSFORM) else cpu
+        return marking if get_state().modes & (INFERENCE | TRANSFORM | MAPPING) else cpu
 
     return link
 
 
-def _marking(kernel: Function) -> Function:
-    """A kernel whose new tensors say in which mode or transform they were made."""
+def _marking(kernel: Function, name: str) -> Function:
+    """A kernel whose new tensors say in which mode or transform they were made.
+
+    Inside a mapped function, a random operator leaves the draw to another kernel.
+    """
     if hasattr(kernel, "marks"):
         return kernel
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        results = kernel(*args, **kwargs)
         modes = get_state().modes  # the link may be used by a redispatch elsewhere
-        if modes & (INFERENCE | TRANSFORM):
+        if modes & MAPPING and is_random(name):
+            return random_kernel(name)(*args, **kwargs)
+        results = kernel(*args, **kwargs)
+        if modes & (INFERENCE | TRANSFORM | MAPPING):
             mark = as_inference if modes & INFERENCE else born_here
             for result in results if isinstance(results, tuple | list) else (results,):
                 if isinstance(result, Tensor) and not any(result is value for value in args):

@@ -26,7 +26,7 @@ from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, meta_of, wrap
+from pullback.tensor.tensor import Tensor, fresh, meta_of, wrap
 
 __all__ = [
     "below",
@@ -100,7 +100,7 @@ def zeros_like(tensor: Tensor) -> Tensor:
     """The tangent of something that does not depend on anything."""
     if isinstance(tensor._array, Payload):
         return tensors.zeros_like(tensor)  # type: ignore[no-any-return]
-    return wrap(np.zeros(tensor.shape, tensor.dtype))
+    return fresh(np.zeros(tensor.shape, tensor.dtype))
 
 
 def levels_of(values: Iterable[Any]) -> list[Level]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,9 +14,10 @@ from pullback.autograd.saved import version
 from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, InferenceError, InplaceError
+from pullback.tensor.birth import Birth
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
-from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, version_of, wrap
+from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, share_counter, wrap
 
 __all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
 
@@ -31,7 +33,7 @@ def detach(self: Tensor) -> Tensor:
     tensor = wrap(self._array)
     if not self._flags & TRACKED:
         return as_inference(tensor)
-    tensor._counter = version_of(self)
+    share_counter(tensor, self)
     return tensor
 
 
@@ -51,7 +53,11 @@ def detach_(self: Tensor) -> Tensor:
 def _get_data(self: Tensor) -> Tensor:
     """The same memory with neither history nor version: writes to it are noticed by nobody."""
     tensor = wrap(self._array)
-    return tensor if self._flags & TRACKED else as_inference(tensor)
+    if not self._flags & TRACKED:
+        return as_inference(tensor)
+    if type(self._counter) is Birth:
+        self._counter.tensors.append(ref(tensor))
+    return tensor
 
 
 def _set_data(self: Tensor, new: Tensor) -> None:

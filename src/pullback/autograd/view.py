@@ -31,11 +31,20 @@ from typing import Any
 from pullback.autograd.accumulate import leaf_edge
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node
-from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
 from pullback.tensor.meta import Creation, View
-from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, version_of, wrap
+from pullback.tensor.tensor import (
+    CPU_FLAGS,
+    TRACKED,
+    Tensor,
+    as_inference,
+    meta_of,
+    share_counter,
+    version_of,
+    wrap,
+)
 
 __all__ = [
     "Replay",
@@ -64,7 +73,7 @@ def make_view(
     view = wrap(array)
     if not parent._flags & TRACKED and node is None:
         return as_inference(view)
-    view._counter = version_of(parent)
+    share_counter(view, parent)
     above = view_of(parent)
     base = parent if above is None else above.base
     replay = step if above is None else _compose(above.replay, step)
@@ -73,7 +82,8 @@ def make_view(
         creation = above.creation
     edge = None if node is None else (node, number)
     meta_of(view).view = View(base, replay, creation, edge, _version(view))
-    view._flags = parent._flags & ~(REQUIRES_GRAD | PLAIN_VIEW | DUAL)
+    # The keys are the payload's own: a view may hold another kind of it than its parent.
+    view._flags &= parent._flags | ~CPU_FLAGS
     view._flags |= PLAIN_VIEW if node is None else REQUIRES_GRAD
     return view
 

@@ -45,8 +45,8 @@ def einsum(*operands: Any, optimize: Any = False) -> Tensor:
     inputs = list(terms)
     if optimize is False or len(tensors) < 3:
         return _einsum(_text(inputs, output), tensors, optimize=bool(optimize))
-    arrays = [tensor._array for tensor in tensors]
-    path = np.einsum_path(_text(inputs, output), *arrays, optimize=optimize)[0][1:]
+    shapes_alone = [np.broadcast_to(0.0, tensor.shape) for tensor in tensors]
+    path = np.einsum_path(_text(inputs, output), *shapes_alone, optimize=optimize)[0][1:]
     for step in path:
         taken = sorted(step, reverse=True)  # taken out from the back, as NumPy's paths mean it
         joined, factors = [inputs.pop(i) for i in taken], [tensors.pop(i) for i in taken]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
-from pullback._generated.functions_pointwise import clone
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor, holds_number, wrap
 
 __all__ = [
     "choose",
@@ -35,8 +35,9 @@ def _within(name: str, indices: Tensor, n: int, mode: str) -> Tensor:
         raise ValueError(f"{name}: mode must be one of {', '.join(_MODES)}, not {mode!r}")
     if mode == "raise":
         return indices
-    array = np.asarray(indices._array)
-    return wrap(array % n if mode == "wrap" else np.clip(array, 0, n - 1))
+    if mode == "wrap":
+        return pointwise.remainder(indices, n)
+    return pointwise.clip(indices, 0, n - 1)
 
 
 def _axis(name: str, tensor: Tensor, axis: int) -> int:
@@ -50,7 +51,7 @@ def take(self: Tensor, indices: Tensor, axis: int | None = None, mode: str = "ra
     if axis is None:
         self, axis = shape.reshape(self, -1), 0
     axis = _axis("take", self, axis)
-    if type(indices._array) is not np.ndarray:  # a number
+    if holds_number(indices):
         indices = wrap(indices._array)
     indices = _within("take", indices, self.shape[axis], mode)
     return indexing._index(self, [*[None] * axis, indices])
@@ -129,7 +130,7 @@ def put_(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> 
 
 def put(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> Tensor:
     """A copy with elements replaced that are counted in a row."""
-    return put_(clone(self), indices, values, mode)
+    return put_(pointwise.clone(self), indices, values, mode)
 
 
 def fill_diagonal_(self: Tensor, value: Tensor, wrap: bool = False) -> Tensor:
@@ -149,4 +150,4 @@ def fill_diagonal_(self: Tensor, value: Tensor, wrap: bool = False) -> Tensor:
 
 def fill_diagonal(self: Tensor, value: Tensor, wrap: bool = False) -> Tensor:
     """A copy with another main diagonal."""
-    return fill_diagonal_(clone(self), value, wrap)
+    return fill_diagonal_(pointwise.clone(self), value, wrap)

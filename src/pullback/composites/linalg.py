@@ -16,6 +16,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -145,11 +146,11 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
             ratio = pointwise.multiply(
                 matrix_norm(x, ord=p), matrix_norm(linalg._inv_or_inf(x), ord=p)
             )
-    array = x._array
-    undefined = np.isnan(ratio._array) & ~np.isnan(array).any(axis=(-2, -1))
-    if not undefined.any():
+    known = pointwise.logical_not(reduction.any(pointwise.isnan(x), (-2, -1)))
+    undefined = pointwise.logical_and(pointwise.isnan(ratio), known)
+    if not isinstance(undefined._array, Payload) and not undefined._array.any():
         return ratio
-    return pointwise._where(wrap(undefined), wrap(np.asarray(inf, ratio.dtype)), ratio)
+    return pointwise._where(undefined, wrap(np.asarray(inf, ratio.dtype)), ratio)
 
 
 def matrix_power(x: Tensor, n: int) -> Tensor:

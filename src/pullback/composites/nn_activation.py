@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from pullback._generated.functions_nn import _uniform_like
 from pullback._generated.functions_nn_activation import (
     _logsigmoid_slope,
     _prelu,
@@ -14,7 +13,6 @@ from pullback._generated.functions_nn_activation import (
 )
 from pullback._generated.functions_pointwise import negative
 from pullback._generated.functions_shape import reshape
-from pullback.tensor.tensor import wrap
 
 __all__ = ["glu", "prelu", "rrelu", "softmin"]
 
@@ -48,8 +46,7 @@ def rrelu(
     """A leaky relu whose slope is random while training, and the mean one afterwards."""
     if not training:
         return leaky_relu(x, (lower + upper) / 2)
-    slopes = np.random.default_rng(generator).uniform(lower, upper, x.shape)
-    return _prelu(x, wrap(np.asarray(slopes).astype(x.dtype)))
+    return _prelu(x, _uniform_like(x, lower, upper, generator))
 
 
 def glu(x: Any, axis: int = -1) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 from pullback._generated import functions_shape as shape_functions
 from pullback._generated.functions_indexing import _index
 from pullback._generated.functions_pointwise import clone
+from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = [
@@ -122,7 +123,8 @@ def ascontiguousarray(self: Tensor) -> Tensor:
     """The tensor itself if it is C-contiguous, else a copy that is; it has at least one axis."""
     if not self.ndim:
         return shape_functions.reshape(self, 1)
-    contiguous = self._array.flags.c_contiguous
+    held = self._array
+    contiguous = not isinstance(held, Payload) and held.flags.c_contiguous
     return self if contiguous else shape_functions.reshape(self, self.shape, copy=True)
 
 

@@ -26,7 +26,7 @@ from pullback._generated.functions_sorting import (
 )
 from pullback.kernels.reduction import require_order
 from pullback.kernels.sorting import EXACT_METHODS
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor, holds_number, wrap
 
 __all__ = [
     "Axes",
@@ -116,7 +116,7 @@ def _quantile(
     skip_nan: bool,
 ) -> Tensor:
     lines = _Lines(name, x, axis, skip_nan)
-    is_number = not isinstance(q._array, np.ndarray)
+    is_number = holds_number(q)
     if is_number or q.dtype.kind != "f":
         q = astype(q, x.dtype if is_number and x.dtype.kind == "f" else np.float64)
     below, above, share = _quantile_places(reshape(q, [-1]) / whole, lines.count, method)

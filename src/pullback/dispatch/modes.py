@@ -35,6 +35,7 @@ from pullback.errors import DispatchError
 __all__ = [
     "DEFAULT_STATE",
     "INFERENCE",
+    "MAPPING",
     "MUTATION",
     "SAVED_HOOKS",
     "TRANSFORM",
@@ -62,6 +63,7 @@ INFERENCE = 1  # results are inference tensors
 SAVED_HOOKS = 2  # what nodes save goes through the hooks of saved_tensors_hooks
 MUTATION = 4  # writes are announced: allow_mutation_on_saved_tensors
 TRANSFORM = 8  # inside a function that pullback.func transforms
+MAPPING = 16  # inside a function that vmap maps
 
 
 class State:

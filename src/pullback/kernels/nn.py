@@ -18,6 +18,7 @@ __all__ = [
     "masked_scale",
     "one_hot",
     "safe_softmax",
+    "uniform_like",
 ]
 
 Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
@@ -99,3 +100,8 @@ def safe_softmax(x: Array, axis: int = -1) -> Array:
     total = powers.sum(axis=axis, keepdims=True)
     powers /= np.where(total == 0, 1, total)
     return powers
+
+
+def uniform_like(x: Array, low: float, high: float, generator: Any = None) -> Array:
+    """Random numbers between two bounds, of the shape and dtype of an array."""
+    return np.random.default_rng(generator).uniform(low, high, x.shape).astype(x.dtype)

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from pullback.errors import InplaceError
 from pullback.tensor.payload import Payload
 
-__all__ = ["Array", "check_no_partial_overlap", "check_writable", "empty_in_layout", "layout_of"]
+__all__ = [
+    "Array",
+    "check_cast",
+    "check_no_partial_overlap",
+    "check_writable",
+    "empty_in_layout",
+    "layout_of",
+    "overwrite",
+]
 
 Array = NDArray[Any]
 
@@ -47,6 +55,28 @@ def _overlaps_itself(array: Array) -> bool:
     for stride, n in axes:
         places = np.add.outer(places, stride * np.arange(n)).ravel()
     return bool(np.diff(np.sort(places)).min() < array.itemsize)
+
+
+def overwrite(target: Array, result: Array, name: str, lead: int = 0) -> None:
+    """Puts the result of an in-place operator into an array; the first `lead` axes are not told."""
+    found, wanted = np.broadcast_shapes(result.shape, target.shape), target.shape
+    if found != wanted:
+        raise InplaceError(
+            f"{name}: output with shape {list(wanted[lead:])} doesn't match the broadcast shape "
+            f"{list(found[lead:])}"
+        )
+    check_cast(result.dtype, target.dtype, name)
+    check_writable(target, name)
+    np.copyto(target, result, casting="same_kind")
+
+
+def check_cast(result: np.dtype[Any], target: np.dtype[Any], name: str) -> None:
+    """Refuses to write numbers where their kind has no place."""
+    if not np.can_cast(result, target, "same_kind"):
+        raise InplaceError(
+            f"{name}: result type {result} can't be cast to the type {target} of the tensor that "
+            f"is written to"
+        )
 
 
 def check_no_partial_overlap(written: Array | Payload, read: Array | Payload) -> None:

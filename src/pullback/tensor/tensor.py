@@ -14,12 +14,14 @@ from __future__ import annotations
 import numbers
 from contextvars import ContextVar
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
-from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state
+from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.errors import InferenceError
+from pullback.tensor.birth import Birth
 from pullback.tensor.meta import Meta
 from pullback.tensor.methods import TensorMethods
 from pullback.tensor.payload import Payload
@@ -30,12 +32,15 @@ __all__ = [
     "TRACKED",
     "Edge",
     "Tensor",
+    "adopt",
     "as_inference",
     "as_operand",
     "birthplace",
     "born_here",
     "fresh",
+    "holds_number",
     "meta_of",
+    "share_counter",
     "version_of",
     "wrap",
 ]
@@ -199,14 +204,21 @@ def fresh(array: Any) -> Tensor:
     modes = get_state().modes
     if modes & INFERENCE:
         return as_inference(tensor)
-    return born_here(tensor) if modes & TRANSFORM else tensor
+    return born_here(tensor) if modes & (TRANSFORM | MAPPING) else tensor
+
+
+def adopt(array: Any) -> Tensor:
+    """As `fresh`, on memory that somebody else may hold too."""
+    tensor = wrap(array)
+    return as_inference(tensor) if get_state().modes & INFERENCE else tensor
 
 
 def born_here(tensor: Tensor) -> Tensor:
     """Notes beside a new tensor's version in which transform it was made: there, and in the
     transforms inside, it may be written to."""
     if tensor._counter is None:
-        tensor._counter = [0, birthplace.get()]
+        place = birthplace.get()
+        tensor._counter = Birth(place, tensor) if get_state().modes & MAPPING else [0, place]
     return tensor
 
 
@@ -240,6 +252,11 @@ def as_operand(value: Any) -> Tensor:
     )
 
 
+def holds_number(tensor: Tensor) -> bool:
+    """Whether an operand is a Python number, which has no dtype of its own."""
+    return type(tensor._array) in _PYTHON_NUMBERS
+
+
 def meta_of(tensor: Tensor) -> Meta:
     """The tensor's rare state, made if it has none yet."""
     meta = tensor._meta
@@ -254,3 +271,10 @@ def version_of(tensor: Tensor) -> list[int]:
     if version is None:
         version = tensor._counter = [0]
     return version
+
+
+def share_counter(tensor: Tensor, other: Tensor) -> None:
+    """Has a tensor count versions with another one, in whose memory it lies."""
+    counter = tensor._counter = version_of(other)
+    if type(counter) is Birth:
+        counter.tensors.append(ref(tensor))

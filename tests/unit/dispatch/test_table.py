@@ -154,7 +154,7 @@ def test_d18_the_default_fallbacks_are_visible(table, lib):
     entries = table()
     autograd = {name for name in DispatchKey.__members__ if name.startswith("Autograd")}
     autograd.remove("Autograd")
-    assert set(entries) == {"Meta", "BackendSelect", "ADInplaceOrView", *autograd}
+    assert set(entries) == {"Meta", "BackendSelect", "Python", "ADInplaceOrView", *autograd}
     assert set(entries.values()) == {"backend fallback"}
     text = repr(lib.last.dispatch_table())
     assert "BackendSelect: fallthrough registered at" in text

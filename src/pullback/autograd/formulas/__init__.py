@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from pullback.autograd.formulas import (
+    batching,
     creation,
     decompositions,
     fft,
@@ -29,6 +30,7 @@ from pullback.autograd.formulas import (
 from pullback.autograd.namespaces import arrays, tensors
 
 __all__ = [
+    "batching",
     "creation",
     "decompositions",
     "fft",

@@ -209,8 +209,10 @@ def expm_frechet(xp: Any, a: Any, direction: Any) -> Any:
     linear in the direction, which is scaled so that it does not outweigh `a`.
     """
     n = a.shape[-1]
-    raw = direction._array if isinstance(direction, Tensor) else direction
-    size = np.maximum(np.abs(raw).sum(-2).max(-1, initial=0), 1)[..., None, None]
+    if not n:
+        return direction
+    raw = direction.detach() if isinstance(direction, Tensor) else direction
+    size = xp.maximum(xp.max(xp.sum(xp.abs(raw), -2), -1), 1)[..., None, None]
     upper = xp.concatenate([a, direction / size], -1)
     lower = xp.concatenate([xp.zeros_like(a), a], -1)
     return xp.linalg_expm(xp.concatenate([upper, lower], -2))[..., :n, n:] * size

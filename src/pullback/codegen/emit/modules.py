@@ -34,6 +34,12 @@ __all__ = [
 Families = Mapping[str, list[Emitted]]
 
 _COMPOSITE = "CompositeImplicitAutograd"
+# Tags that name the class of a batching rule.
+_BATCHING = {
+    "elementwise": "elementwise",
+    "reduction": "reduction",
+    "nondeterministic_seeded": "random",
+}
 _NAMESPACES = ("fft", "linalg", "nn")  # families whose functions have a namespace of their own
 _HEADER = '''"""{doc}
 
@@ -276,5 +282,8 @@ def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
         items += [f"jvp={module}.{jvp.name}_jvp", f"tangents={tangents}"]
     if op.schema.kind() is SchemaKind.functional:
         items.append(f"array_function={array_function(op.function.dispatch['CPU'])}")
+        kind = next((_BATCHING[tag] for tag in op.function.tags if tag in _BATCHING), None)
+        if kind is not None:
+            items.append(f"batching={kind!r}")
     items.append(f"function=functions_{family}.{public_name(op)}")
     return "register(\n" + "".join(f"    {item},\n" for item in items) + ")\n"

@@ -1,0 +1,61 @@
+"""The doors of a mapped function: an axis becomes a level, and a level an axis.
+
+Called by the generated kernels of the table ``batching.yaml`` for plain arrays, and by
+``pullback.batching`` for arrays that vary with other levels already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+from numpy.typing import NDArray
+
+from pullback.tensor.batched import BatchedArray, Levels
+
+__all__ = ["Held", "add_level", "expand_level", "remove_level", "sum_level"]
+
+Held = NDArray[Any] | BatchedArray
+
+
+def _parts(x: Held) -> tuple[NDArray[Any], Levels]:
+    return (x.array, x.levels) if isinstance(x, BatchedArray) else (np.asarray(x), ())
+
+
+def _with_first(array: NDArray[Any], levels: Levels, level: int) -> BatchedArray:
+    """Samples whose first axis is a new level, put in its place among the others."""
+    together = tuple(sorted((*levels, level)))
+    return BatchedArray(np.moveaxis(array, 0, together.index(level)), together)
+
+
+def add_level(x: Held, axis: int, level: int) -> BatchedArray:
+    """One axis as a level: the door in."""
+    array, levels = _parts(x)
+    axis = normalize_axis_index(axis, array.ndim - len(levels)) + len(levels)
+    return _with_first(np.moveaxis(array, axis, 0), levels, level)
+
+
+def remove_level(x: Held, axis: int, level: int) -> Held:
+    """A level as an axis: the door out."""
+    array, levels = _parts(x)
+    place = levels.index(level)
+    rest = levels[:place] + levels[place + 1 :]
+    axis = normalize_axis_index(axis, array.ndim - len(rest)) + len(rest)
+    array = np.moveaxis(array, place, axis)
+    return BatchedArray(array, rest) if rest else array
+
+
+def sum_level(x: Held, level: int, size: int) -> Held:  # noqa: ARG001 - the way back needs it
+    """The sum over all samples of a level."""
+    array, levels = _parts(x)
+    place = levels.index(level)
+    rest = levels[:place] + levels[place + 1 :]
+    total = np.asarray(np.add.reduce(array, axis=place))
+    return BatchedArray(total, rest) if rest else total
+
+
+def expand_level(x: Held, level: int, size: int) -> BatchedArray:
+    """The same value for all samples of a level."""
+    array, levels = _parts(x)
+    return _with_first(np.broadcast_to(array, (size, *array.shape)), levels, level)

@@ -1,0 +1,145 @@
+"""The kernels of tensors with many samples: one fallback at the key ``Python`` for all operators.
+
+Linking finds an operator's rule once; a call brings the arguments' levels together, runs the rule
+on arrays and wraps what it returns. Everything here lies below autograd and the books of versions
+and views, and sees neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.batching.align import aligned, array_for, finished, union
+from pullback.batching.crossing import add_level, expand_level, remove_level, sum_level
+from pullback.batching.loop import loop_kernel
+from pullback.batching.random import random_kernel
+from pullback.batching.rules import array_rule, is_random, tensor_rule
+from pullback.batching.tensor_rules import rule_kernel
+from pullback.batching.writes import write_kernel
+from pullback.dispatch import registry
+from pullback.dispatch.keys import DispatchKey
+from pullback.dispatch.table import Kernel
+from pullback.kernels.batching import Rule
+from pullback.schema import SchemaKind
+from pullback.tensor.batched import BatchedArray, batched
+from pullback.tensor.levels import active_levels
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["Function", "batched_kernel"]
+
+Function = Callable[..., Any]
+
+_COMPOSITES = (
+    DispatchKey.CompositeImplicitAutograd,
+    DispatchKey.CompositeExplicitAutograd,
+    DispatchKey.CompositeExplicitAutogradNonFunctional,
+)
+_DOORS: dict[str, Function] = {
+    "pullback::_add_level": add_level,
+    "pullback::_remove_level": remove_level,
+    "pullback::_sum_level": sum_level,
+    "pullback::_expand_level": expand_level,
+}
+
+
+def batched_kernel(operator: Any, flags: int) -> Function:
+    """The kernel of one operator for tensors with many samples."""
+    entry = operator.entry
+    name: str = entry.name
+    custom = tensor_rule(name)
+    if custom is not None:
+        return rule_kernel(operator, custom)
+    if name in _DOORS:
+        return _door(_DOORS[name])
+    if is_random(name):
+        return random_kernel(name)
+    for key in _COMPOSITES:
+        if key in entry.kernels:
+            return entry.kernels[key][-1].link(operator, flags)  # type: ignore[no-any-return]
+    loop = loop_kernel(operator)
+    if operator.schema.kind() is SchemaKind.inplace:
+        return write_kernel(operator, loop)
+    rule = array_rule(name)
+    if rule is None:
+        return loop
+    arguments = operator.schema.arguments.flat_all
+    tensors = [a for a in arguments if a.type.is_tensor_like()]
+    plain = all(str(a.type) == "Tensor" for a in tensors)
+    if len(tensors) == 1 and plain and tensors[0] is arguments[0]:
+        return _of_one(rule)
+    if len(tensors) == len(arguments) == 2 and plain:
+        return _of_two(rule, loop)
+    return _of_many(rule, loop)
+
+
+def _door(function: Function) -> Function:
+    def call(self: Tensor, *args: Any) -> Tensor:
+        return wrap(function(self._array, *args))
+
+    return call
+
+
+def _of_one(rule: Rule) -> Function:
+    """The kernel of an operator whose first argument is its only tensor."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        held: BatchedArray = self._array
+        levels = held.levels
+        k = len(levels)
+        found = rule(k, held.array, *args, **kwargs)
+        if type(found) is np.ndarray and k == len(active_levels()):
+            return batched(found, levels)
+        return finished(found, levels, held.array.shape[:k])
+
+    return call
+
+
+def _of_two(rule: Rule, loop: Function) -> Function:
+    """The kernel of an operator whose arguments are two tensors."""
+
+    def call(self: Tensor, other: Tensor) -> Any:
+        a, b = self._array, other._array
+        if type(a) is BatchedArray:
+            levels = a.levels
+            if type(b) is not BatchedArray:
+                first, second = a.array, array_for(other, levels)
+            elif b.levels == levels:
+                first, second = a.array, b.array
+            else:
+                return general(self, other)
+        else:
+            levels = b.levels
+            first, second = array_for(self, levels), b.array
+        found = rule(len(levels), first, second)
+        if type(found) is np.ndarray and len(levels) == len(active_levels()):
+            return batched(found, levels)
+        if found is NotImplemented:
+            return loop(self, other)
+        return finished(found, levels, (a if type(a) is BatchedArray else b).shape.sizes)
+
+    general = _of_many(rule, loop)
+    return call
+
+
+def _of_many(rule: Rule, loop: Function) -> Function:
+    """The kernel of any operator that has a rule."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        levels, sizes = union((*args, *kwargs.values()))
+        given = [aligned(value, levels) for value in args]
+        named = {name: aligned(value, levels) for name, value in kwargs.items()}
+        found = rule(len(levels), *given, **named)
+        if found is NotImplemented:
+            return loop(*args, **kwargs)
+        return finished(found, levels, sizes)
+
+    return call
+
+
+_place = f"{__file__}:{batched_kernel.__code__.co_firstlineno}"
+registry.register_fallback(
+    Kernel(batched_kernel, DispatchKey.Python, _place, linker=batched_kernel)
+)

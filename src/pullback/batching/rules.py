@@ -1,0 +1,63 @@
+"""Which operator has which batching rule.
+
+Rules on arrays come from ``pullback.kernels.batching``: by name, or by the class that an operator's
+table entry names. A custom operator may have a rule on tensors, which takes the place of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.kernels.batching import RULES, Rule, rule_of_class
+
+__all__ = ["array_rule", "declare", "is_random", "set_rule", "tensor_rule"]
+
+_classes: dict[str, tuple[str, Callable[..., Any]]] = {}
+_made: dict[str, Rule] = {}
+_tensor_rules: dict[str, Callable[..., Any]] = {}
+_random: set[str] = set()
+_STOCK = "pullback::"
+
+
+def declare(name: str, kind: str, function: Callable[..., Any] | None) -> None:
+    """Notes the class of an operator, ``"elementwise"``, ``"reduction"`` or ``"random"``.
+
+    `function` is what it computes with, on arrays.
+    """
+    if kind == "random":
+        _random.add(name)
+    elif function is not None:
+        _classes[name] = (kind, function)
+
+
+def is_random(name: str) -> bool:
+    """Whether an operator draws random numbers."""
+    return name in _random
+
+
+def array_rule(name: str) -> Rule | None:
+    """The rule of an operator on arrays, if there is one."""
+    found = _made.get(name)
+    if found is None:
+        if name.startswith(_STOCK):
+            found = RULES.get(name.removeprefix(_STOCK))
+        if found is None and name in _classes:
+            kind, function = _classes[name]
+            found = rule_of_class(kind, name.rpartition("::")[2], function)
+        if found is not None:
+            _made[name] = found
+    return found
+
+
+def set_rule(name: str, rule: Callable[..., Any] | None) -> None:
+    """Gives an operator a rule on tensors: ``rule(info, in_dims, *args) -> (output, out_dims)``."""
+    if rule is None:
+        _tensor_rules.pop(name, None)
+    else:
+        _tensor_rules[name] = rule
+
+
+def tensor_rule(name: str) -> Callable[..., Any] | None:
+    """The rule that `set_rule` gave to an operator."""
+    return _tensor_rules.get(name)

@@ -1,0 +1,101 @@
+"""Rules that users write on tensors: ``rule(info, in_dims, *args) -> (output, out_dims)``.
+
+Such a rule sees one level at a time, the innermost first: tensors that vary with it have one axis
+more, and `in_dims` says which. Serves custom operators and ``autograd.Function.vmap``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from pullback.batching.align import union
+from pullback.batching.crossing import add_level, remove_level
+from pullback.errors import AutogradError
+from pullback.tensor.batched import levels_of
+from pullback.tensor.levels import Outside, active_levels
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["VmapInfo", "apply_rule", "rule_kernel"]
+
+
+class VmapInfo(NamedTuple):
+    """What a rule is told of the mapped function.
+
+    Attributes:
+        batch_size: the number of samples.
+        randomness: what random operators are to do.
+    """
+
+    batch_size: int
+    randomness: str
+
+
+def rule_kernel(operator: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of a custom operator that has a rule."""
+    call: Callable[..., Any] = operator.call
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return apply_rule(rule, call, args, kwargs)
+
+    return kernel
+
+
+def apply_rule(
+    rule: Callable[..., Any], plain: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+) -> Any:
+    """Runs a rule for the innermost level of its arguments; `plain` is called if there is none."""
+    levels, sizes = union((*args, *kwargs.values()))
+    if not levels:
+        return plain(*args, **kwargs)
+    number = levels[-1]
+    randomness = next((v.randomness for v in active_levels() if v.number == number), "error")
+    in_dims = tuple(_dims(value, number) for value in args)
+    opened = [_opened(value, number) for value in args]
+    named = {name: _opened(value, number) for name, value in kwargs.items()}
+    with Outside(number):
+        returned = rule(VmapInfo(sizes[-1], randomness), in_dims, *opened, **named)
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        shown = len(returned) if isinstance(returned, tuple) else type(returned).__name__
+        raise AutogradError(
+            f"Expected the vmap staticmethod to have two returns, the output and its out_dims, but "
+            f"got {shown}"
+        )
+    return _closed(*returned, number)
+
+
+def _dims(value: Any, level: int) -> Any:
+    if isinstance(value, list | tuple):
+        return type(value)(_dims(item, level) for item in value)
+    return 0 if isinstance(value, Tensor) and level in levels_of(value) else None
+
+
+def _opened(value: Any, level: int) -> Any:
+    """A value with the level as its first axis."""
+    if isinstance(value, list | tuple):
+        return type(value)(_opened(item, level) for item in value)
+    if isinstance(value, Tensor) and level in levels_of(value):
+        return wrap(remove_level(value._array, 0, level))
+    return value
+
+
+def _closed(output: Any, out_dims: Any, level: int) -> Any:
+    """A rule's result with the named axes as the level."""
+    if isinstance(output, list | tuple):
+        if isinstance(out_dims, int) or out_dims is None:
+            out_dims = (out_dims,) * len(output)
+        if not isinstance(out_dims, list | tuple) or len(out_dims) != len(output):
+            raise AutogradError(
+                f"the vmap staticmethod returned out_dims {out_dims!r}, which are incompatible "
+                f"with its {len(output)} outputs"
+            )
+        pairs = zip(output, out_dims, strict=True)
+        return type(output)(_closed(part, dim, level) for part, dim in pairs)
+    if isinstance(out_dims, list | tuple):
+        raise AutogradError(
+            f"the vmap staticmethod returned out_dims {out_dims!r}, which are incompatible with "
+            f"its one output"
+        )
+    if out_dims is None or not isinstance(output, Tensor):
+        return output
+    return wrap(add_level(output._array, out_dims, level))

@@ -1,0 +1,298 @@
+"""``vmap``: a function of one sample becomes a function of many.
+
+The mapped function is called once. Its arguments are tensors of the shape of one sample that hold
+all of them; every operator inside computes all samples at once (``pullback.batching``). So a loop
+over samples costs as many Python calls as one round of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_batching as doors
+from pullback._generated import functions_shape as shapes
+from pullback._generated.functions_pointwise import clone
+from pullback.autograd.formulas.batching import out_of_level
+from pullback.autograd.namespaces import tensors
+from pullback.autograd.view import view_of
+from pullback.errors import AutogradError, AutogradValueError
+from pullback.tensor.batched import levels_of
+from pullback.tensor.levels import MapLevel
+from pullback.tensor.tensor import Tensor, adopt
+from pullback.utils import pytree
+
+__all__ = ["Dims", "vmap"]
+
+Dims = Any  # an int, None, or a tree of them
+_RANDOMNESS = ("error", "different", "same")
+
+
+def vmap(
+    func: Callable[..., Any],
+    in_dims: Dims = 0,
+    out_dims: Dims = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """Maps a function over an axis of its arguments; the results are stacked along an axis.
+
+    Args:
+        func: takes and returns tensors, or nested containers of them, of one sample.
+        in_dims: which axis of each argument counts the samples, None for an argument that all
+            samples share: one value for all, or one for each argument, which may be nested as the
+            argument is. Keyword arguments are always mapped over axis 0.
+        out_dims: where the samples go in the results; one value, or nested as the result. None
+            hands on a result that is the same for all samples as it is.
+        randomness: what random operators do inside: ``"error"`` refuses them, ``"same"`` makes one
+            draw for all samples, ``"different"`` one for each.
+        chunk_size: so many samples at a time, to save memory; None takes all at once.
+
+    >>> import pullback as pb
+    >>> rows = pb.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> vmap(lambda row: row.sum())(rows).tolist()
+    [3.0, 7.0]
+    >>> vmap(pb.matmul, in_dims=(None, 0))(rows, rows).tolist()
+    [[5.0, 11.0], [11.0, 25.0]]
+    """
+    _check_options(randomness, chunk_size)
+
+    @functools.wraps(func)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        inputs = _Inputs(func, in_dims, args, kwargs)
+        if chunk_size is None or chunk_size >= inputs.size:
+            return _run(func, inputs, out_dims, randomness)
+        return _run_in_chunks(func, inputs, out_dims, randomness, chunk_size)
+
+    return mapped
+
+
+def _check_options(randomness: str, chunk_size: int | None) -> None:
+    if randomness not in _RANDOMNESS:
+        raise AutogradError(
+            f"vmap: randomness is {randomness!r}; only 'error', 'different' and 'same' are known"
+        )
+    if chunk_size is None:
+        return
+    if not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size <= 0:
+        raise AutogradValueError(
+            f"vmap: chunk_size is {chunk_size!r}; it must be None or greater than 0"
+        )
+
+
+class _Inputs:
+    """The arguments of one call, taken apart: leaves, their axes, and the number of samples."""
+
+    def __init__(
+        self, func: Callable[..., Any], in_dims: Dims, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ):
+        name = getattr(func, "__name__", repr(func))
+        if not args and not kwargs:
+            raise AutogradValueError(
+                f"vmap({name}): got no inputs; a mapped function needs at least one argument"
+            )
+        self.leaves, self.spec = pytree.flatten((args, kwargs))
+        paths = [_argument(path) for path in self.spec.paths()]
+        dims = _dims_of(in_dims, args, name) + [0] * len(pytree.leaves(kwargs))
+        self.dims = [
+            _checked_dim(dim, leaf, path, name)
+            for dim, leaf, path in zip(dims, self.leaves, paths, strict=True)
+        ]
+        self.size = self._size(paths, name)
+
+    def _size(self, paths: list[str], name: str) -> int:
+        sizes: dict[int, str] = {}
+        for dim, leaf, path in zip(self.dims, self.leaves, paths, strict=True):
+            if dim is not None:
+                sizes.setdefault(leaf.shape[dim], f"{path} (axis {dim} of {list(leaf.shape)})")
+        if not sizes:
+            raise AutogradValueError(
+                f"vmap({name}): got no mapped tensor: in_dims is None for every argument, or there "
+                f"is no tensor among them; call the function itself, or name an axis in in_dims"
+            )
+        if len(sizes) > 1:
+            listed = ", ".join(f"{n} samples in {where}" for n, where in sizes.items())
+            raise AutogradValueError(
+                f"vmap({name}): the mapped axes must all have the same length, but there are "
+                f"{listed}"
+            )
+        return next(iter(sizes))
+
+    def part(self, start: int, stop: int) -> _Inputs:
+        """The arguments with some of the samples."""
+        part = object.__new__(_Inputs)
+        part.spec, part.dims, part.size = self.spec, self.dims, stop - start
+        part.leaves = [
+            leaf if dim is None else _as_tensor(leaf)[(slice(None),) * dim + (slice(start, stop),)]
+            for dim, leaf in zip(self.dims, self.leaves, strict=True)
+        ]
+        return part
+
+    def entered(self, level: MapLevel) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the function gets them."""
+        leaves = [
+            leaf if dim is None else doors._add_level(_as_tensor(leaf), dim, level.number)
+            for dim, leaf in zip(self.dims, self.leaves, strict=True)
+        ]
+        made: tuple[tuple[Any, ...], dict[str, Any]] = pytree.unflatten(self.spec, leaves)
+        return made
+
+
+def _as_tensor(leaf: Any) -> Any:
+    return leaf if isinstance(leaf, Tensor) else adopt(leaf)
+
+
+def _argument(path: str) -> str:
+    """A place in ``(args, kwargs)`` as a user names it."""
+    if path.startswith("[0]"):
+        place, _, rest = path[4:].partition("]")
+        return f"argument {place}{' at ' + rest if rest else ''}"
+    key, _, rest = path[4:].partition("]")
+    return f"argument {key}{' at ' + rest if rest else ''}"
+
+
+def _dims_of(in_dims: Dims, args: tuple[Any, ...], name: str) -> list[Any]:
+    """An axis for every leaf of the arguments by position."""
+    if isinstance(in_dims, bool) or not isinstance(in_dims, int | tuple | list):
+        raise AutogradValueError(
+            f"vmap({name}, in_dims={in_dims!r}): in_dims must be an int, or a tuple with an entry "
+            f"for each argument"
+        )
+    if isinstance(in_dims, int):
+        return [in_dims] * len(pytree.leaves(args))
+    if len(in_dims) != len(args):
+        raise AutogradValueError(
+            f"vmap({name}, in_dims={in_dims!r}): in_dims has {len(in_dims)} entries, but the "
+            f"function was called with {len(args)} arguments by position; their structure must be "
+            f"the same"
+        )
+    dims: list[Any] = []
+    for place, (dim, arg) in enumerate(zip(in_dims, args, strict=True)):
+        dims += _spread(dim, arg, f"vmap({name}, in_dims={in_dims!r}): entry {place} of in_dims")
+    return dims
+
+
+def _spread(dims: Dims, tree: Any, what: str) -> list[Any]:
+    """Axes for all leaves of a tree, where one may stand for a whole branch."""
+    if dims is None or isinstance(dims, int):
+        return [dims] * len(pytree.leaves(tree))
+    given, spec = pytree.flatten(dims, none_is_leaf=True)
+    try:
+        branches = pytree.flatten_like(spec, tree, "the value")
+    except AutogradValueError as error:
+        raise AutogradValueError(
+            f"{what} does not fit its value: {error}; give one axis, or the same structure"
+        ) from None
+    found: list[Any] = []
+    for dim, branch in zip(given, branches, strict=True):
+        found += [dim] * len(pytree.leaves(branch))
+    return found
+
+
+def _checked_dim(dim: Any, leaf: Any, path: str, name: str) -> int | None:
+    """The axis of a leaf that counts the samples, not negative."""
+    if dim is None:
+        return None
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise AutogradValueError(
+            f"vmap({name}): in_dims has {dim!r} for {path}; an axis is an int or None"
+        )
+    if not isinstance(leaf, Tensor | np.ndarray):
+        raise AutogradValueError(
+            f"vmap({name}): in_dims maps axis {dim} of {path}, which is a {type(leaf).__name__} "
+            f"and no tensor; say None for it in in_dims"
+        )
+    if not -leaf.ndim <= dim < leaf.ndim:
+        raise AutogradValueError(
+            f"vmap({name}): in_dims has axis {dim} for {path}, which has {leaf.ndim} axes: some "
+            f"axis from {-leaf.ndim} to {leaf.ndim - 1} is needed"
+        )
+    return dim % leaf.ndim
+
+
+# --- running -------------------------------------------------------------------------------------
+
+
+def _run(func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: str) -> Any:
+    leaves, spec, dims = _results(func, inputs, out_dims, randomness)
+    return pytree.unflatten(spec, leaves) if dims is not None else None
+
+
+def _results(
+    func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: str
+) -> tuple[list[Any], Any, list[Any]]:
+    """The leaves of the result outside the level, its structure, and the axes of the samples."""
+    name = getattr(func, "__name__", repr(func))
+    level = MapLevel(inputs.size, randomness)
+    args, kwargs = inputs.entered(level)
+    with level:
+        returned = func(*args, **kwargs)
+    found, spec = pytree.flatten(returned)
+    paths = spec.paths()
+    what = f"vmap({name}, ..., out_dims={out_dims!r}): out_dims"
+    if isinstance(out_dims, tuple | list) and spec.kind is None:
+        if len(out_dims) != 1:
+            raise AutogradValueError(
+                f"{what} has {len(out_dims)} entries, but the function returned one tensor"
+            )
+        out_dims = out_dims[0]
+    if out_dims is not None and isinstance(returned, tuple) and isinstance(out_dims, list):
+        out_dims = tuple(out_dims)
+    dims = _spread(out_dims, returned, what)
+    seen: set[int] = set()
+    leaves = []
+    for place, (value, dim) in enumerate(zip(found, dims, strict=True)):
+        where = f"output {paths[place]}" if paths[place] else "the output"
+        leaves.append(_left(value, dim, level, where, name, id(value) in seen))
+        seen.add(id(value))
+    return leaves, spec, dims
+
+
+def _left(value: Any, dim: Any, level: MapLevel, where: str, name: str, again: bool) -> Any:
+    """One result as it is seen outside of the level."""
+    if not isinstance(value, Tensor):
+        raise AutogradValueError(
+            f"vmap({name}): a mapped function must return tensors, but {where} is a "
+            f"{type(value).__name__}; return it in another way"
+        )
+    varies = level.number in levels_of(value)
+    if dim is None:
+        if varies:
+            raise AutogradValueError(
+                f"vmap({name}): out_dims is None for {where}, which varies with the sample; name "
+                f"the axis where the samples are to go"
+            )
+        return value
+    ndim = value.ndim + 1
+    if not isinstance(dim, int) or isinstance(dim, bool) or not -ndim <= dim < ndim:
+        raise AutogradValueError(
+            f"vmap({name}): out_dims has {dim!r} for {where}, whose samples have {value.ndim} "
+            f"axes: some axis from {-ndim} to {ndim - 1} is needed"
+        )
+    dim %= ndim
+    if varies and (again or view_of(value) is not None):
+        value = clone(value)  # the caller's memory, or that of another result
+    return out_of_level(tensors, value, dim, level.number, level.size)
+
+
+def _run_in_chunks(
+    func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: str, size: int
+) -> Any:
+    """Runs some samples at a time and joins what comes out."""
+    starts = range(0, inputs.size, size)
+    parts = [
+        _results(func, inputs.part(start, min(start + size, inputs.size)), out_dims, randomness)
+        for start in starts
+    ]
+    _, spec, dims = parts[0]
+    joined = []
+    for place, dim in enumerate(dims):
+        column = [leaves[place] for leaves, _, _ in parts]
+        joined.append(
+            column[0] if dim is None else shapes.concatenate(column, dim % column[0].ndim)
+        )
+    return pytree.unflatten(spec, joined)

@@ -1,0 +1,137 @@
+"""``BatchedArray``: what a tensor holds inside a mapped function; many samples that look like one.
+
+A physical array has one axis in front for each level that it varies with, in the order of their
+numbers, and the tensor shows only the axes behind them::
+
+    vmap(f)(x)      x of shape (32, 3)      inside f: BatchedArray(array (32, 3), levels (7,)),
+                                            a tensor of shape (3,)
+
+Mapped functions inside of mapped functions make more axes, not arrays inside of arrays. Operators
+find their kernels at the key ``Python``, in ``pullback.batching``; autograd lies above and sees
+tensors of the shape of one sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.dispatch.keys import KEY_BITS, DispatchKey
+from pullback.errors import AutogradError
+from pullback.tensor.memory import empty_in_layout, layout_of
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import CPU_FLAGS, Tensor
+
+__all__ = ["BATCHED_FLAGS", "BatchShape", "BatchedArray", "Levels", "batched", "levels_of"]
+
+Levels = tuple[int, ...]
+
+BATCHED_FLAGS = CPU_FLAGS | KEY_BITS[DispatchKey.Python]
+_new = object.__new__
+_ndarray = np.ndarray
+
+
+class BatchShape(tuple[int, ...]):
+    """The shape of one sample, which remembers the levels: a node that notes it notes both.
+
+    Attributes:
+        levels: the numbers of the levels.
+        sizes: the number of samples of each.
+    """
+
+    levels: Levels
+    sizes: tuple[int, ...]
+
+
+class BatchedArray(Payload):
+    """Samples of one shape, along one axis for each level."""
+
+    __slots__ = ("array", "levels")
+
+    array: NDArray[Any]
+    levels: Levels
+    flags: ClassVar[int] = BATCHED_FLAGS
+
+    def __init__(self, array: NDArray[Any], levels: Levels):
+        self.array = array
+        self.levels = levels
+
+    @property
+    def shape(self) -> BatchShape:  # type: ignore[override]
+        """The shape of one sample."""
+        k = len(self.levels)
+        whole = self.array.shape
+        shape = BatchShape(whole[k:])
+        shape.levels = self.levels
+        shape.sizes = whole[:k]
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """The type of the elements."""
+        return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of one sample."""
+        return self.array.ndim - len(self.levels)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one element of a sample to the next, for each axis."""
+        return self.array.strides[len(self.levels) :]
+
+    @property
+    def layout(self) -> tuple[int, ...]:
+        """The axes of a sample from the widest stride to the narrowest."""
+        k = len(self.levels)
+        return tuple(axis - k for axis in layout_of(self.array) if axis >= k)
+
+    def copy(self, order: str = "K") -> Self:
+        """The same samples in memory of their own."""
+        return type(self)(self.array.copy(order), self.levels)  # type: ignore[arg-type]
+
+    def shares_memory(self, other: Any) -> bool:
+        """Whether this may be a view of another array."""
+        held = other.array if isinstance(other, BatchedArray) else other
+        return isinstance(held, _ndarray) and np.may_share_memory(self.array, held)
+
+    def maker(self, layout: tuple[int, ...] | None = None) -> Callable[[], Payload]:
+        """Makes uninitialized samples of this shape, whose memory runs as `layout` says."""
+        k, levels = len(self.levels), self.levels
+        order = (*range(k), *(k + axis for axis in layout or self.layout))
+        shape, dtype = self.array.shape, self.array.dtype
+        return lambda: BatchedArray(empty_in_layout(shape, dtype, order), levels)
+
+    def has_nan(self) -> bool:
+        """Whether a sample has a NaN."""
+        return self.array.dtype.kind in "fc" and bool(np.isnan(self.array).any())
+
+    def refusal(self, what: str) -> Exception:
+        """The error for an access to single values."""
+        return AutogradError(
+            f"vmap: {what} asks for the value of one sample, but a mapped function computes all of "
+            f"them at once. Choose by where(condition, x, y) instead of a branch, and read values "
+            f"after vmap has returned."
+        )
+
+    def __repr__(self) -> str:
+        return f"BatchedArray(levels={self.levels}, of samples {self.array!r})"
+
+
+def batched(array: NDArray[Any], levels: Levels) -> Tensor:
+    """A tensor without history around samples."""
+    tensor = _new(Tensor)
+    tensor._array = BatchedArray(array, levels)
+    tensor._flags = BATCHED_FLAGS
+    tensor._edge = tensor._counter = tensor._meta = None
+    return tensor
+
+
+def levels_of(tensor: Tensor) -> Levels:
+    """The levels that a tensor varies with."""
+    held = tensor._array
+    return held.levels if type(held) is BatchedArray else ()
