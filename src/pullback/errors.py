@@ -14,6 +14,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── AutogradTypeError       TypeError                     an argument of the wrong type
     │   ├── AutogradValueError      ValueError                    an argument with no such meaning
     │   ├── AutogradUsageError      AssertionError                a call in the wrong place
+    │   ├── NotFiniteError          FloatingPointError            inf or NaN, where it is looked for
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── CodegenError                RuntimeError                  a table or formula refused
     ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
@@ -56,6 +57,7 @@ __all__ = [
     "KernelTypeError",
     "LibraryKindError",
     "NoDataError",
+    "NotFiniteError",
     "OperatorNotFoundError",
     "PullbackError",
     "RegistrationError",
@@ -123,6 +125,10 @@ class AutogradValueError(AutogradError, ValueError):
 
 class AutogradUsageError(AutogradError, AssertionError):
     """A call where it makes no sense, and where PyTorch asserts."""
+
+
+class NotFiniteError(AutogradError, FloatingPointError):
+    """Inf or NaN, found by anomaly mode."""
 
 
 class DerivativeMissingError(AutogradError, NotImplementedError):

@@ -6,6 +6,7 @@ from pullback.autograd import forward_ad, function, graph
 from pullback.autograd import not_registered as _not_registered  # noqa: F401 - takes the results
 from pullback.autograd.anomaly import (
     detect_anomaly,
+    is_anomaly_check_finite_enabled,
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_detect_anomaly,
@@ -25,6 +26,7 @@ from pullback.autograd.modes import (
 )
 from pullback.autograd.node_methods import attach_methods as _attach_node_methods
 from pullback.autograd.tensor_methods import attach_methods as _attach_tensor_methods
+from pullback.autograd.why import why_no_grad
 
 __all__ = [
     "Function",
@@ -37,6 +39,7 @@ __all__ = [
     "grad",
     "graph",
     "inference_mode",
+    "is_anomaly_check_finite_enabled",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
     "is_grad_enabled",
@@ -46,6 +49,7 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
     "set_multithreading_enabled",
+    "why_no_grad",
 ]
 
 _attach_tensor_methods()

@@ -1,34 +1,50 @@
-"""Anomaly mode: which forward operation a failing backward belongs to, and the first NaN.
+"""Anomaly mode: which forward operation a failing backward belongs to, and the first bad number.
 
-While the mode is on, every node remembers the stack of the call that recorded it, and the engine
-checks what nodes return. The mode holds for the whole process. Turning it on or off makes every
-operator link its kernels anew, so that programs which never use it pay nothing.
+While the mode is on, every node remembers the stack of the call that recorded it, the engine checks
+what nodes return, and ``trace.py`` looks at every forward call. The mode holds for the whole
+process. Turning it on or off makes every operator link its calls anew, so that programs which never
+use it pay nothing.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 import traceback
 import warnings
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
 
 from pullback.autograd.node import Node
-from pullback.dispatch import registry
-from pullback.dispatch.table import LOCK
+from pullback.dispatch.table import LOCK, observe_calls
 
 __all__ = [
     "detect_anomaly",
+    "is_anomaly_check_finite_enabled",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
+    "line_of",
+    "observe_with",
     "remember_call",
     "report_call",
     "set_detect_anomaly",
+    "user_frame",
 ]
 
 _TRACEBACK = "traceback_"  # PyTorch's name in Node.metadata
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_OURS = (_PACKAGE, "<operator ", "<pullback.")  # files of ours, and source compiled by us
 
-_enabled = False
-_check_nan = True
+
+class _Switches(NamedTuple):
+    enabled: bool = False
+    check_nan: bool = True
+    check_finite: bool = False
+
+
+_switches = _Switches()
+_observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
 
 
 def is_anomaly_enabled() -> bool:
@@ -37,26 +53,40 @@ def is_anomaly_enabled() -> bool:
     >>> is_anomaly_enabled()
     False
     """
-    return _enabled
+    return _switches.enabled
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether anomaly mode, where it is on, also looks for NaN.
+    """Whether anomaly mode, where it is on, also looks for NaN in gradients.
 
     >>> is_anomaly_check_nan_enabled()
     True
     """
-    return _check_nan
+    return _switches.check_nan
 
 
-def _switch(enabled: bool, check_nan: bool) -> None:
-    global _enabled, _check_nan
+def is_anomaly_check_finite_enabled() -> bool:
+    """Whether anomaly mode, where it is on, also looks for inf and NaN in the forward pass.
+
+    >>> is_anomaly_check_finite_enabled()
+    False
+    """
+    return _switches.check_finite
+
+
+def observe_with(observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Says what looks at forward calls while the mode is on: ``observer(operator, kernel)``."""
+    global _observer
+    _observer = observer
+
+
+def _switch(switches: _Switches) -> None:
+    global _switches
     with LOCK:
-        changes = enabled != _enabled
-        _enabled, _check_nan = enabled, check_nan
+        changes = switches.enabled != _switches.enabled
+        _switches = switches
         if changes:
-            for entry in registry.all_entries():
-                entry.invalidate()
+            observe_calls(_observer if switches.enabled else None)
 
 
 class set_detect_anomaly:  # noqa: N801 - PyTorch's name
@@ -67,9 +97,9 @@ class set_detect_anomaly:  # noqa: N801 - PyTorch's name
     (True, False)
     """
 
-    def __init__(self, mode: bool, check_nan: bool = True):
-        self._before = (_enabled, _check_nan)
-        _switch(mode, check_nan)
+    def __init__(self, mode: bool, check_nan: bool = True, *, check_finite: bool = False):
+        self._before = _switches
+        _switch(_Switches(mode, check_nan, check_finite))
 
     def __enter__(self) -> None:
         pass  # in force since it was made
@@ -80,24 +110,29 @@ class set_detect_anomaly:  # noqa: N801 - PyTorch's name
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _switch(*self._before)
+        _switch(self._before)
 
 
 class detect_anomaly:  # noqa: N801 - PyTorch's name
     """A block in anomaly mode: for finding errors, and slow.
 
+    Args:
+        check_nan: a node that returns NaN in a backward pass raises, as in PyTorch.
+        check_finite: a forward operation that makes inf or NaN out of finite numbers raises, and so
+            does a node that returns inf.
+
     >>> import pullback as pb, warnings
     >>> x = pb.tensor([0.0], requires_grad=True)
     >>> with warnings.catch_warnings(action="ignore"), detect_anomaly():
-    ...     (pb.sqrt(x) * 0).sum().backward()
+    ...     (pb.sqrt(x) * 0).sum().backward()  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    pullback.errors.AutogradError: Function 'SqrtBackward0' returned nan values in its 0th output.
+    pullback.errors.NotFiniteError: Function 'SqrtBackward0' returned nan values in its 0th ...
     """
 
-    def __init__(self, check_nan: bool = True):
-        self._check_nan = check_nan
-        self._before: list[tuple[bool, bool]] = []
+    def __init__(self, check_nan: bool = True, *, check_finite: bool = False):
+        self._inside = _Switches(True, check_nan, check_finite)
+        self._before: list[_Switches] = []
         warnings.warn(
             "Anomaly Detection is on: every operation notes where it was called and every gradient "
             "is checked, which is slow. Use it to find an error, and then turn it off.",
@@ -105,8 +140,8 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
         )
 
     def __enter__(self) -> Self:
-        self._before.append((_enabled, _check_nan))
-        _switch(True, self._check_nan)
+        self._before.append(_switches)
+        _switch(self._inside)
         return self
 
     def __exit__(
@@ -115,12 +150,29 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _switch(*self._before.pop())
+        _switch(self._before.pop())
+
+
+def user_frame() -> FrameType:
+    """The innermost frame that is not this package's own."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    return frame
 
 
 def remember_call(node: Any) -> None:
     """Keeps the present stack with a node, without the frames of this package's own calls."""
-    node.metadata[_TRACEBACK] = traceback.format_list(traceback.extract_stack()[:-2])
+    node.metadata[_TRACEBACK] = traceback.format_list(traceback.extract_stack(user_frame()))
+
+
+def line_of(node: Node) -> str | None:
+    """The user's file and line that recorded a node, if anomaly mode was on."""
+    lines = None if node._metadata is None else node._metadata.get(_TRACEBACK)
+    if not lines:
+        return None
+    file, line = lines[-1].split('"')[1], lines[-1].split("line ", 1)[1].split(",")[0]
+    return f"{file}:{line}"
 
 
 def report_call(node: Node) -> None:

@@ -10,7 +10,9 @@ from weakref import ref
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.saved import version
+from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, InferenceError, InplaceError
@@ -34,6 +36,8 @@ def detach(self: Tensor) -> Tensor:
     if not self._flags & TRACKED:
         return as_inference(tensor)
     share_counter(tensor, self)
+    if is_anomaly_enabled():
+        tell_cut(self, tensor, "detach")
     return tensor
 
 
@@ -53,6 +57,8 @@ def detach_(self: Tensor) -> Tensor:
 def _get_data(self: Tensor) -> Tensor:
     """The same memory with neither history nor version: writes to it are noticed by nobody."""
     tensor = wrap(self._array)
+    if is_anomaly_enabled():
+        tell_cut(self, tensor, "data")
     if not self._flags & TRACKED:
         return as_inference(tensor)
     if type(self._counter) is Birth:

@@ -49,6 +49,7 @@ __all__ = [
     "OperatorEntry",
     "candidates",
     "no_longer_defined",
+    "observe_calls",
 ]
 
 # One lock for every change and every computation of a table, so that a table is always made from
@@ -276,8 +277,10 @@ class OperatorEntry:
         if found is not None:
             return found
         with LOCK:
-            masked = self.without_fallthrough((flags | state.include) & state.keep)
-            linked = self.calls.setdefault(state, {})[flags] = self._link(masked)
+            linked = self._link(self.without_fallthrough((flags | state.include) & state.keep))
+            if _observer is not None:
+                linked = _observer(self.operator, linked)
+            self.calls.setdefault(state, {})[flags] = linked
             return linked
 
     def link_redispatch(self, keyset: int) -> Callable[..., Any]:
@@ -332,3 +335,16 @@ class OperatorEntry:
 
 # Every operator by qualified name, dangling ones included; only ``registry.py`` changes it.
 ENTRIES: dict[str, OperatorEntry] = {}
+
+_observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None = None
+
+
+def observe_calls(
+    observer: Callable[[Any, Callable[..., Any]], Callable[..., Any]] | None,
+) -> None:
+    """Has calls wrapped by ``observer(operator, kernel)`` when they are linked; None ends that."""
+    global _observer
+    with LOCK:
+        _observer = observer
+        for entry in ENTRIES.values():
+            entry.invalidate()
