@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -53,6 +54,43 @@ def test_rule_5_37(lib, words):
     y = (a * a).sum()
     assert in_threads(4, lambda: y.backward(retain_graph=True)) == [None] * 4
     assert a.grad.tolist() == [8.0, 16.0]
+
+
+def test_rule_5_37_however_threads_meet(pb, words):
+    """With threads that are interrupted all the time."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(30):
+            a = pb.leaf(1.0, 2.0)
+            y = pb.exp(pb.sin(a) * a).sum()
+            results = in_threads(4, y.backward)
+            errors = [error for error in results if error is not None]
+            assert len(errors) == 3
+            assert all(words.freed in str(error) for error in errors)
+            (once,) = pb.grad(pb.exp(pb.sin(a) * a).sum(), a)
+            assert a.grad.tolist() == once.tolist()
+            b = pb.leaf(1.0)
+            nothing_saved = b + b
+            assert in_threads(4, nothing_saved.backward) == [None] * 4
+            assert b.grad.item() == 8.0
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_rule_5_37_a_pass_inside_a_pass_does_not_wait(pb):
+    a = pb.leaf(1.0, 2.0)
+    y = (a * 2).sum()
+    seen = []
+
+    def again(grad):
+        if not seen:
+            seen.append(True)
+            y.backward()
+
+    y.register_hook(again)
+    with pb.raises("backward through the graph a second time"):
+        y.backward()
 
 
 def test_rule_5_38(lib):

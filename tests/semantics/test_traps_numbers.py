@@ -70,6 +70,12 @@ def test_trap_24_duplicates_in_an_assignment():
     (a * 2).sum().backward()
     assert v.grad.tolist() == [2.0, 2.0]
     assert w.grad.tolist() == [0.0, 2.0, 2.0]
+    w.grad = v.grad = None
+    added = (w * 1).index_put([pb.tensor([0, 0])], v, accumulate=True)
+    assert added.tolist() == [16.0, 2.0, 3.0]
+    added.sum().backward()
+    assert v.grad.tolist() == [1.0, 1.0]
+    assert w.grad.tolist() == [1.0, 1.0, 1.0]
 
 
 def test_trap_25_modes_and_threads():
@@ -85,6 +91,14 @@ def test_trap_25_modes_and_threads():
         with pb.inference_mode(False):
             assert pb.is_grad_enabled()
     assert seen == [(True, True)]
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(pb.tensor([1.0]), pb.tensor([3.0]))
+        thread = threading.Thread(
+            target=lambda: seen.append(forward_ad.unpack_dual(dual).tangent.item())
+        )
+        thread.start()
+        thread.join()
+    assert seen.pop() == 3.0
     x = leaf(1.0)
     with pb.inference_mode(), pb.enable_grad():
         assert pb.is_grad_enabled()

@@ -168,7 +168,7 @@ def remember_call(node: Any) -> None:
 
 def line_of(node: Node) -> str | None:
     """The user's file and line that recorded a node, if anomaly mode was on."""
-    lines = None if node._metadata is None else node._metadata.get(_TRACEBACK)
+    lines = None if node._hooks is None else node._hooks.metadata.get(_TRACEBACK)
     if not lines:
         return None
     file, line = lines[-1].split('"')[1], lines[-1].split("line ", 1)[1].split(",")[0]

@@ -19,6 +19,7 @@ from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node
 from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.retain import retain_grad
+from pullback.autograd.turns import run_in_turn
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
@@ -91,8 +92,7 @@ def backward(
                 task.accumulate.add(node)
             else:
                 task.captures.setdefault(node, []).append((number, -1))
-    with np.errstate(all="ignore"):  # at singular points; anomaly mode finds what is not finite
-        task.run(_seeds(roots, grad_tensors))
+    run_in_turn(task, _seeds(roots, grad_tensors))
 
 
 def grad(
@@ -194,8 +194,7 @@ def _gradients(
     """One pass: the gradient that arrives at each edge, None where none does."""
     task = _task(create_graph, retain_graph)
     task.capture(edges)
-    with np.errstate(all="ignore"):
-        captured = task.run(_seeds(roots, grad_outputs))
+    captured = run_in_turn(task, _seeds(roots, grad_outputs))
     if grad_outputs is None and len(edges) == 1:
         return [task.xp.to_tensor(captured.get(0))]
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.

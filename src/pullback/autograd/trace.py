@@ -57,7 +57,7 @@ def note_of(tensor: Tensor) -> Note | None:
 
 def notes_of_node(node: Any) -> list[Note]:
     """What is known of the constant inputs of a node."""
-    return [] if node._metadata is None else node._metadata.get(CUTS, [])
+    return [] if node._hooks is None else node._hooks.metadata.get(CUTS, [])
 
 
 def _remember(tensor: Tensor, note: Note) -> None:
