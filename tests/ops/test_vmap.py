@@ -98,9 +98,13 @@ def batch_of(array):
     return [np.roll(flat, i).reshape(array.shape) for i in range(SAMPLES)]
 
 
+def samples_of(op):
+    return list(op.samples(Make())) or list(op.samples(Make(is_complex=True)))
+
+
 def calls(op, limit):
     """Some of an operator's samples, each with ways to map its arrays."""
-    samples = list(op.samples(Make()))
+    samples = samples_of(op)
     for sample in samples[:: max(1, len(samples) // limit)][:limit]:
         call = Call(op, sample)
         for axes in mappings(call.arrays):
@@ -170,3 +174,39 @@ def test_gradients_of_vmap_equal_those_of_a_loop(op):
 def gradients(loss, inputs):
     wanted = [x for x in inputs if x.requires_grad]
     return pb.autograd.grad(loss, wanted, materialize_grads=True)
+
+
+@every_operator
+def test_nested_vmap_equals_a_loop_in_a_loop(op):
+    """The first array varies with the outer level, the last one with the inner level."""
+    call = Call(op, samples_of(op)[0])
+    if not call.arrays:
+        pytest.skip("nothing to map")
+    arrays = [pb.tensor(a) for a in call.arrays]
+    last = len(arrays) - 1
+    outer, inner = (pb.tensor(np.stack(batch_of(call.arrays[i])[:2])) for i in (0, last))
+
+    def one(x, y):
+        given = list(arrays)
+        given[0] = x
+        given[last] = y if last else x * y if x.dtype.kind in "fc" else x
+        return call(*given)
+
+    if not last:
+        inner = pb.tensor([1.0, 0.99])
+    try:
+        expected = [[one(x, y) for y in inner] for x in outer]
+    except (ValueError, IndexError, np.linalg.LinAlgError):
+        pytest.skip("the change has left the domain")
+    try:
+        found = vmap(
+            lambda x: vmap(lambda y: one(x, y), randomness="same")(inner), randomness="same"
+        )(outer)
+    except AutogradError as error:
+        if not any(words in str(error) for words in REFUSED):
+            raise
+        return
+    for place, got in enumerate(found):
+        want = np.stack([[e[place].numpy() for e in row] for row in expected])
+        assert got.dtype == want.dtype
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,316 @@
+"""``vmap``: rules 9.24 to 9.29 and 1.72, and writes that PyTorch's own vmap refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.autograd import grad
+from pullback.errors import AutogradError, AutogradValueError, InplaceError
+from pullback.func import vmap
+from pullback.nn.functional import dropout
+
+ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+
+
+@pytest.fixture
+def rows():
+    return pb.tensor(ROWS)
+
+
+# --- 9.24: axes and structures --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_rule_9_24_in_dims_is_an_axis(rows, axis):
+    expected = ROWS.sum(1 - axis % 2)
+    assert vmap(pb.sum, in_dims=axis)(rows).tolist() == expected.tolist()
+
+
+def test_rule_9_24_in_dims_may_be_nested_like_the_arguments(rows):
+    found = vmap(
+        lambda pair, scale: pair["a"] * scale + pair["b"][0],
+        in_dims=({"a": 0, "b": [1]}, None),
+    )({"a": rows, "b": [pb.tensor(ROWS.T)]}, pb.tensor(10.0))
+    assert found.tolist() == (ROWS * 11).tolist()
+
+
+def test_rule_9_24_one_axis_serves_a_whole_container(rows):
+    assert vmap(lambda p: p[0] + p[1], in_dims=(1,))((rows, rows)).shape == (2, 3)
+
+
+def test_rule_9_24_mapped_arguments_may_be_arrays():
+    assert vmap(lambda x: x * 2)(ROWS).tolist() == (ROWS * 2).tolist()
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, 2])
+def test_rule_9_24_out_dims_says_where_the_samples_go(axis):
+    found = vmap(lambda x: x.reshape(2, 1), out_dims=axis)(ROWS)
+    assert found.numpy().tolist() == np.moveaxis(ROWS.reshape(3, 2, 1), 0, axis).tolist()
+
+
+def test_rule_9_24_out_dims_may_be_nested_like_the_result():
+    first, second = vmap(lambda x: (x, {"y": x.sum()}), out_dims=(1, {"y": 0}))(ROWS)
+    assert first.shape == (2, 3)
+    assert second["y"].tolist() == ROWS.sum(1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda x: vmap(pb.sin, in_dims=None)(x), "in_dims must be an int"),
+        (lambda x: vmap(pb.sin, in_dims=(None,))(x), "no mapped tensor"),
+        (lambda _: vmap(lambda: 1)(), "got no inputs"),
+        (
+            lambda x: vmap(pb.add)(x, pb.zeros(4)),
+            "3 samples in argument 0 .* 4 samples in argument 1",
+        ),
+        (lambda x: vmap(pb.sin, in_dims=2)(x), "axis 2 for argument 0, which has 2 axes"),
+        (lambda x: vmap(pb.add)(x, 1.0), "axis 0 of argument 1, which is a float"),
+        (lambda x: vmap(pb.add, in_dims=(0,))(x, x), "in_dims has 1 entries"),
+        (lambda x: vmap(pb.sum, in_dims=([0, 0],))([x]), "entry 0 of in_dims does not fit"),
+        (lambda x: vmap(lambda v: (v, 3))(x), r"output \[1\] is a int"),
+        (lambda x: vmap(pb.sin, out_dims=None)(x), "out_dims is None for the output"),
+        (lambda x: vmap(pb.sin, out_dims=5)(x), "out_dims has 5 for the output"),
+        (lambda x: vmap(pb.sin, out_dims=(0, 0))(x), "returned one tensor"),
+        (lambda x: vmap(pb.sin, chunk_size=0)(x), "chunk_size is 0"),
+        (lambda x: vmap(lambda a, k: a, in_dims=0)(x, k=2.0), "argument 'k'"),
+    ],
+)
+def test_rule_9_24_errors_name_the_argument(rows, call, words):
+    with pytest.raises(AutogradValueError, match=words):
+        call(rows)
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 3, 100])
+def test_rule_9_24_chunks_give_the_same(rows, chunk_size):
+    found, shared = vmap(lambda x: (x * x, pb.ones(2)), out_dims=(1, None), chunk_size=chunk_size)(
+        rows
+    )
+    assert found.tolist() == (ROWS * ROWS).T.tolist()
+    assert shared.tolist() == [1.0, 1.0]
+
+
+# --- 9.25: results, keywords, nesting -------------------------------------------------------------
+
+
+def test_rule_9_25_results_that_do_not_vary_are_repeated(rows):
+    assert vmap(lambda _: pb.ones(2))(rows).tolist() == [[1.0, 1.0]] * 3
+    assert vmap(lambda _: pb.ones(2), out_dims=None)(rows).tolist() == [1.0, 1.0]
+
+
+def test_rule_9_25_keywords_are_mapped_over_the_first_axis(rows):
+    found = vmap(lambda x, *, y: x + y, in_dims=1)(pb.tensor(ROWS.T), y=rows)
+    assert found.tolist() == (2 * ROWS).tolist()
+
+
+def test_rule_9_25_nesting(rows):
+    table = vmap(lambda a: vmap(lambda b: (a * b).sum())(rows))(rows)
+    np.testing.assert_allclose(table.numpy(), ROWS @ ROWS.T)
+    both = vmap(vmap(lambda x: x * 2, out_dims=0), in_dims=1, out_dims=1)(rows)
+    assert both.tolist() == (2 * ROWS).tolist()
+
+
+def test_rule_9_25_three_levels_meet_in_one_operator():
+    a, b, c = (np.arange(n, dtype=float) + 1 for n in (2, 3, 4))
+    found = vmap(lambda x: vmap(lambda y: vmap(lambda z: x * y + z)(c))(b))(a)
+    np.testing.assert_allclose(found.numpy(), a[:, None, None] * b[:, None] + c)
+
+
+def test_rule_9_25_no_samples():
+    assert vmap(lambda x: (x @ x.T).sum(0))(np.zeros((0, 2, 3))).shape == (0, 2)
+    x = pb.zeros((0, 2), requires_grad=True)
+    (found,) = grad(vmap(lambda v: (v * v).sum())(x).sum(), x)
+    assert found.shape == (0, 2)
+
+
+# --- 9.26: one sample's value, and writes ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x: x[0].item(),
+        lambda x: x if x[0] > 0 else -x,
+        lambda x: x[x > 0],
+        lambda x: pb.nonzero(x),
+        lambda x: float(x[0]),
+        lambda x: x.tolist(),
+        lambda x: np.asarray(x),
+        lambda x: pb.unique_values(x),
+        lambda x: range(10)[x[0].astype(int)],
+    ],
+)
+def test_rule_9_26_one_samples_value_is_refused(rows, use):
+    with pytest.raises(AutogradError, match=r"vmap: .*sample"):
+        vmap(use)(rows)
+
+
+def test_rule_9_26_writes_into_what_varies(rows):
+    found = vmap(lambda x, y: x.clone().add_(y))(rows, rows)
+    assert found.tolist() == (2 * ROWS).tolist()
+    assert vmap(lambda x, y: x.mul_(y))(rows, pb.tensor(ROWS)).tolist() == (ROWS**2).tolist()
+    assert rows.tolist() == (ROWS**2).tolist()  # the argument itself was written to
+
+
+def test_rule_9_26_a_captured_tensor_is_not_written_to(rows):
+    outside = pb.zeros(2)
+    for write in (
+        lambda x: outside.copy_(x),
+        lambda x: outside[0].add_(x[0]),
+        lambda x: pb.from_numpy(outside.numpy()).add_(x),
+    ):
+        with pytest.raises(InplaceError, match=r"mutate a captured Tensor.*zeros_like\(x\)"):
+            vmap(write)(rows)
+    assert outside.tolist() == [0.0, 0.0]
+
+
+def _filled(x):
+    out = pb.zeros(3)
+    out[0] = x[0]
+    out[1:] = x * 10
+    return out
+
+
+def _views_follow(x):
+    out = pb.zeros((2, 2))
+    row, column, alias = out[0], out.T[1], out.detach()
+    row[0] = x[0]
+    out[1, 1] = x[1]
+    return out, row.clone(), column.clone(), alias.clone(), out.data.clone()
+
+
+def _grown(x):
+    total = pb.zeros(())
+    for i in range(2):
+        total += x[i]
+    return total
+
+
+def test_buffers_made_inside_get_a_copy_for_each_sample(rows):
+    assert vmap(_filled)(rows).tolist() == np.hstack([ROWS[:, :1], ROWS * 10]).tolist()
+    assert vmap(_grown)(rows).tolist() == ROWS.sum(1).tolist()
+    whole, row, column, alias, data = vmap(_views_follow)(rows)
+    expected = np.zeros((3, 2, 2))
+    expected[:, 0, 0], expected[:, 1, 1] = ROWS.T
+    for found in (whole, alias, data):
+        assert found.tolist() == expected.tolist()
+    assert row.tolist() == expected[:, 0].tolist()
+    assert column.tolist() == expected[:, :, 1].tolist()
+
+
+def test_buffers_made_inside_pass_gradients():
+    x = pb.tensor(ROWS, requires_grad=True)
+    w = pb.tensor([2.0, 3.0], requires_grad=True)
+
+    def f(v):
+        out = w * 1  # recorded, and then written to
+        out[0] = v[0] * w[1]
+        return (out * out).sum()
+
+    got = grad(vmap(f)(x).sum(), [x, w])
+    expected = grad(sum(f(row) for row in x), [x, w])
+    for g, e in zip(got, expected, strict=True):
+        np.testing.assert_allclose(g.numpy(), e.numpy())
+
+
+def test_a_buffer_of_the_outer_function_is_captured_by_the_inner_one(rows):
+    def outer(x):
+        out = pb.zeros(2)
+        out[0] = x[0]  # fine: out belongs to this sample
+
+        def inner(y):
+            out[1] = y[1]
+            return out
+
+        return vmap(inner)(rows)
+
+    with pytest.raises(InplaceError, match="captured"):
+        vmap(outer)(rows)
+
+
+def test_a_buffer_of_the_inner_function_may_vary_with_both(rows):
+    def inner(x, y):
+        out = pb.zeros_like(x)
+        out[0] = y[0] * x[1]
+        out += y
+        return out
+
+    found = vmap(lambda x: vmap(lambda y: inner(x, y))(rows))(rows)
+    expected = [[inner(pb.tensor(x), pb.tensor(y)).tolist() for y in ROWS] for x in ROWS]
+    assert found.tolist() == expected
+
+
+# --- 9.27: randomness -----------------------------------------------------------------------------
+
+
+def test_rule_9_27_randomness():
+    ones = pb.ones((4, 100))
+    with pytest.raises(AutogradError, match="randomness='error'"):
+        vmap(dropout)(ones)
+    with pytest.raises(AutogradError, match="only 'error', 'different' and 'same'"):
+        vmap(dropout, randomness="other")
+    same = vmap(dropout, randomness="same")(ones).numpy()
+    assert (same == same[0]).all()
+    different = vmap(dropout, randomness="different")(ones).numpy()
+    assert len({row.tobytes() for row in different}) == 4
+
+
+def test_rule_9_27_randomness_of_what_does_not_vary():
+    shared = pb.ones(100)
+    with pytest.raises(AutogradError, match="randomness='error'"):
+        vmap(lambda _: dropout(shared))(pb.zeros(4))
+    same = vmap(lambda _: dropout(shared), randomness="same")(pb.zeros(4)).numpy()
+    assert (same == same[0]).all()
+    different = vmap(lambda _: dropout(shared), randomness="different")(pb.zeros(4)).numpy()
+    assert len({row.tobytes() for row in different}) == 4
+
+
+def test_rule_9_27_gradients_go_through_the_same_mask():
+    w = pb.ones(50, requires_grad=True)
+    found = vmap(lambda x: dropout(w * x), randomness="different")(pb.ones((4, 50)))
+    (got,) = grad(found.sum(), w)
+    np.testing.assert_allclose(got.numpy(), found.detach().numpy().sum(0))
+
+
+# --- 9.28: per-sample gradients -------------------------------------------------------------------
+
+
+def test_rule_9_28_per_sample_gradients():
+    w = pb.tensor([1.0, 2.0], requires_grad=True)
+    found = vmap(lambda a: grad((w * a).sum() ** 2, w)[0])(pb.eye(2))
+    assert found.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+
+
+def test_rule_9_29_backward_is_refused_inside(rows):
+    w = pb.ones(2, requires_grad=True)
+    with pytest.raises(AutogradError):
+        vmap(lambda x: (w * x).sum().backward())(rows)
+    assert w.grad is None
+
+
+# --- 1.72, 13.9: batches of gradients -------------------------------------------------------------
+
+
+def test_rule_1_72_all_rows_in_one_pass():
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    y = x * x
+    passes = []
+    y.register_hook(lambda g: passes.append(g.shape))
+    (found,) = grad(y, x, pb.eye(2), is_grads_batched=True)
+    assert found.tolist() == [[2.0, 0.0], [0.0, 4.0]]
+    assert passes == [(2,)]
+
+
+def test_rule_1_72_batches_can_be_differentiated_again():
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    (jacobian,) = grad(x**3, x, pb.eye(2), is_grads_batched=True, create_graph=True)
+    (again,) = grad(jacobian.sum(), x)
+    np.testing.assert_allclose(again.numpy(), [6.0, 12.0])
+
+
+def test_rule_13_9_unused_inputs_get_zeros_with_the_batch():
+    x, z = pb.ones(2, requires_grad=True), pb.ones(3, requires_grad=True)
+    _, unused = grad(x * 2, [x, z], pb.eye(2), is_grads_batched=True, materialize_grads=True)
+    assert unused.shape == (2, 3)

@@ -1,0 +1,244 @@
+"""``vmap`` and derivatives of any kind, nested: against loops, and against PyTorch."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.autograd import forward_ad, grad
+from pullback.batching import loop
+from pullback.batching.kernels import _DOORS
+from pullback.batching.rules import array_rule, is_random
+from pullback.dispatch import registry
+from pullback.func import vmap
+from pullback.schema import SchemaKind
+
+RNG = np.random.default_rng(7)
+ROWS = RNG.normal(size=(5, 3))
+WEIGHT = RNG.normal(size=(4, 3))
+
+
+def leaf(array):
+    return pb.tensor(array, requires_grad=True)
+
+
+# The same functions of a vector and a matrix, in both libraries.
+FUNCTIONS = {
+    "layer": lambda xp, x, w: xp.tanh(w @ x),
+    "softmax": lambda xp, x, w: xp.exp(w @ x) / xp.exp(w @ x).sum(),
+    "quadratic": lambda xp, x, w: (x * (w.T @ w @ x)).sum(),
+    "outer": lambda xp, x, w: xp.outer(x, x) @ w.T,
+    "views": lambda xp, x, w: (w[1:] * x)[:, ::2].T.reshape(-1),
+    "index": lambda xp, x, w: w[[0, 2, 2]][:, [0, 1, 2]] * x[[2, 0, 0]],
+    "where": lambda xp, x, w: xp.where(x > 0, x * x, w[0] - x),
+    "sort": lambda xp, x, w: (xp.sort(x)[0] if xp is not pb else pb.sort(x)) * w[1],
+    "norm": lambda xp, x, w: (w / xp.linalg.vector_norm(x)).sum(0),
+    "solve": lambda xp, x, w: xp.linalg.solve(w.T @ w + xp.eye(3, dtype=w.dtype), x),
+    "cumulative": lambda xp, x, w: xp.cumsum(x, 0) * xp.cumsum(w, 1).sum(0),
+    "power": lambda xp, x, w: (x * x + 1) ** (w[0] * 0.5),
+    "logsumexp": lambda xp, x, w: xp.logsumexp(w * x, 1),
+}
+every_function = pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+
+
+def close(got, expected):
+    np.testing.assert_allclose(got.detach().numpy(), expected.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@every_function
+def test_gradient_of_a_mapped_function_equals_torch(f, torch):
+    x, w = leaf(ROWS), leaf(WEIGHT)
+    tx, tw = (torch.tensor(a, requires_grad=True) for a in (ROWS, WEIGHT))
+    y = vmap(lambda v: f(pb, v, w))(x)
+    ty = torch.func.vmap(lambda v: f(torch, v, tw))(tx)
+    close(y, ty.detach())
+    for got, expected in zip(
+        grad((y * y).sum(), [x, w]), torch.autograd.grad((ty * ty).sum(), [tx, tw]), strict=True
+    ):
+        close(got, expected)
+
+
+@every_function
+def test_per_sample_gradients_equal_torch(f, torch):
+    w, tw = leaf(WEIGHT), torch.tensor(WEIGHT)
+    got = vmap(lambda v: grad((f(pb, v, w) ** 2).sum(), w)[0])(ROWS)
+    expected = torch.func.vmap(
+        torch.func.grad(lambda u, v: (f(torch, v, u) ** 2).sum()), in_dims=(None, 0)
+    )(tw, torch.tensor(ROWS))
+    close(got, expected)
+
+
+@every_function
+def test_jacobians_both_ways_equal_torch(f, torch):
+    w = pb.tensor(WEIGHT)
+    expected = torch.func.jacrev(lambda v: f(torch, v, torch.tensor(WEIGHT)))(torch.tensor(ROWS[0]))
+    x = leaf(ROWS[0])
+    y = f(pb, x, w)
+    seeds = pb.eye(y.size).reshape(y.size, *y.shape)
+    (rows,) = grad(y, x, seeds, is_grads_batched=True)
+    close(rows.reshape(*y.shape, 3), expected)
+    with forward_ad.dual_level():
+
+        def push(tangent):
+            return forward_ad.unpack_dual(f(pb, forward_ad.make_dual(x.detach(), tangent), w))[1]
+
+        close(vmap(push, out_dims=-1)(pb.eye(3)), expected)
+
+
+@every_function
+def test_second_derivatives_of_each_sample_equal_torch(f, torch):
+    """Three transforms: mapped over samples, a mapped backward pass of a backward pass."""
+    w = pb.tensor(WEIGHT)
+
+    def hessian(v):
+        (first,) = grad((f(pb, v, w) ** 2).sum(), v, create_graph=True)
+        return grad(first, v, pb.eye(3), is_grads_batched=True)[0]
+
+    got = vmap(hessian)(leaf(ROWS))
+    loss = lambda v: (f(torch, v, torch.tensor(WEIGHT)) ** 2).sum()  # noqa: E731
+    twice = torch.func.jacrev(torch.func.jacrev(loss))
+    expected = torch.func.vmap(twice)(torch.tensor(ROWS))
+    close(got, expected)
+
+
+def test_gradient_of_per_sample_gradients(torch):
+    """The inner pass runs inside the level and the outer one after it: sums only at the end."""
+
+    def penalty(xp, w, x):
+        return xp.tanh(w @ x).sum()
+
+    w, tw = leaf(WEIGHT), torch.tensor(WEIGHT, requires_grad=True)
+    each = vmap(lambda v: grad(penalty(pb, w, v), w, create_graph=True)[0])(ROWS)
+    inner = torch.func.grad(lambda u, v: penalty(torch, u, v))
+    expected = torch.func.vmap(inner, in_dims=(None, 0))(tw, torch.tensor(ROWS))
+    (got,) = grad((each**2).sum(), w)
+    close(got, torch.autograd.grad((expected**2).sum(), tw)[0])
+
+
+def test_a_mapped_function_inside_a_mapped_gradient():
+    """The gradient of the inner function is taken after its level, inside that of the outer one."""
+    w = leaf(WEIGHT)
+
+    def loss(v):
+        return (vmap(lambda row: (row * v).sum() ** 2)(w)).sum()
+
+    got = vmap(lambda v: grad(loss(v), w)[0])(ROWS)
+    for g, row in zip(got, ROWS, strict=True):
+        np.testing.assert_allclose(g.numpy(), 2 * np.outer(WEIGHT @ row, row))
+
+
+def test_hooks_see_one_sample():
+    x = leaf(ROWS)
+    shapes = []
+
+    def f(v):
+        y = v * 2
+        y.register_hook(lambda g: shapes.append(g.shape))
+        return y.sum()
+
+    vmap(f)(x).sum().backward()
+    assert shapes == [(3,)]
+    assert x.grad.tolist() == np.full((5, 3), 2.0).tolist()
+
+
+def test_threads_do_not_meet():
+    w = leaf(WEIGHT)
+    failed = []
+
+    def work(seed):
+        rows = np.random.default_rng(seed).normal(size=(6, 3))
+        expected = [2 * np.outer(WEIGHT @ row, row) for row in rows]
+        for _ in range(20):
+            got = vmap(lambda v: grad(((w @ v) ** 2).sum(), w)[0])(rows)
+            if not np.allclose(got.numpy(), expected):
+                failed.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+# --- how it is done -------------------------------------------------------------------------------
+
+
+def mlp(params, x, y):
+    for weight, bias in params[:-1]:
+        x = pb.tanh(weight @ x + bias)
+    weight, bias = params[-1]
+    return ((weight @ x + bias - y) ** 2).sum()
+
+
+def test_per_sample_gradients_are_faster_than_a_loop():
+    sizes = [8, 16, 16, 1]
+    params = [
+        (leaf(RNG.normal(size=(n, m))), leaf(RNG.normal(size=n)))
+        for m, n in itertools.pairwise(sizes)
+    ]
+    flat = [p for pair in params for p in pair]
+    xs, ys = RNG.normal(size=(32, 8)), RNG.normal(size=(32, 1))
+
+    def mapped():
+        return vmap(lambda x, y: grad(mlp(params, x, y), flat))(xs, ys)
+
+    def looped():
+        pairs = zip(pb.tensor(xs), pb.tensor(ys), strict=True)
+        each = [grad(mlp(params, x, y), flat) for x, y in pairs]
+        return [pb.stack(list(column)) for column in zip(*each, strict=True)]
+
+    for got, expected in zip(mapped(), looped(), strict=True):
+        np.testing.assert_allclose(got.numpy(), expected.numpy(), rtol=1e-10, atol=1e-12)
+    times = {f: min(_seconds(f) for _ in range(3)) for f in (mapped, looped)}
+    assert times[mapped] < times[looped]
+
+
+def _seconds(f):
+    start = time.perf_counter()
+    f()
+    return time.perf_counter() - start
+
+
+LOOPING = {"linalg_lstsq", "convolve", "correlate", "bincount", "histogram"}
+
+
+def test_only_the_known_operators_lack_a_rule():
+    """The list in docs/vmap.md; what is made of other operators needs no rule."""
+    without = set()
+    for entry in registry.all_entries():
+        if not entry.name.startswith("pullback::") or "CPU" not in {k.name for k in entry.kernels}:
+            continue
+        schema = entry.schema
+        takes_tensors = any(a.type.is_tensor_like() for a in schema.arguments.flat_all)
+        name = entry.name.removesuffix("_") if schema.kind() is SchemaKind.inplace else entry.name
+        known = array_rule(name) or is_random(entry.name) or entry.name in _DOORS
+        if takes_tensors and not known:
+            without.add(entry.name.removeprefix("pullback::"))
+    assert without == LOOPING | {"copy_", "fill_", "zero_"}  # the last three are never called so
+
+
+def test_a_loop_warns_once_and_names_the_operator(monkeypatch):
+    monkeypatch.setattr(loop, "_warned", set())
+    kernel = np.array([1.0, -1.0])
+    with pytest.warns(UserWarning, match="pullback::convolve has no batching rule"):
+        found = vmap(lambda x: pb.convolve(x, kernel))(ROWS)
+    assert found.tolist() == [np.convolve(row, kernel).tolist() for row in ROWS]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        vmap(lambda x: pb.convolve(x, kernel))(ROWS)
+    assert vmap(lambda x: pb.convolve(x, kernel))(np.zeros((0, 3))).shape == (0, 4)
+
+
+def test_a_loop_passes_gradients():
+    x = leaf(ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        (got,) = grad(vmap(lambda v: pb.convolve(v, v))(x).sum(), x)
+    np.testing.assert_allclose(got.numpy(), np.repeat(2 * ROWS.sum(1, keepdims=True), 3, 1))
