@@ -21,7 +21,8 @@ from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.turns import run_in_turn
 from pullback.autograd.view import edge_of, requires_grad
-from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.batching.crossing import add_level
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.payload import Payload
@@ -222,13 +223,20 @@ def _batched(
 ) -> list[Tensor | None]:
     """One pass for all rows of a batch of gradients, as a mapped function of one row."""
     level = MapLevel(size, "error")
-    seeds = [tensors._add_level(row, 0, level.number) for row in rows]
+    seeds = [_in_level(row, level.number) for row in rows]
     with level:
         found = _gradients(roots, edges, seeds, create_graph, retain_graph)
     return [
         None if result is None else tensors.out_of_level(result, 0, level.number, size)
         for result in found
     ]
+
+
+def _in_level(row: Tensor, number: int) -> Tensor:
+    """A gradient with its first axis as a level; by an operator only if that is to be recorded."""
+    if row._flags & (REQUIRES_GRAD | PLAIN_VIEW | DUAL):
+        return tensors._add_level(row, 0, number)  # type: ignore[no-any-return]
+    return fresh(add_level(row._array, 0, number))
 
 
 def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:

@@ -146,7 +146,7 @@ def check_capture(tensor: Tensor) -> None:
             "an input of a function that is being transformed by pullback.func, a leaf Variable "
             "that requires grad, is being used in an in-place operation. Write to a copy (clone())."
         )
-    if counter is not None and len(counter) == 2 and counter[1] >= level.serial:
+    if counter is not None and len(counter) > 1 and counter[1] >= level.serial:
         return
     view = view_of(tensor)
     edge = tensor._edge if view is None else view.base._edge

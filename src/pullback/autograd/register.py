@@ -93,7 +93,8 @@ def register(
         kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
     else:
         dual = partial(dual_kernel, name, jvp=jvp, places=tangents, written=inplace is not None)
-        link = _linker(entry.name, stock, record, partial(around, make_node=node), dual)
+        makes_new = view is None and inplace is None
+        link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)
     entry.kernels[key] = [kernel]
 
@@ -121,7 +122,12 @@ def _register_books(entry: OperatorEntry, plain: Kernel, fused: Function, around
 
 
 def _linker(
-    name: str, stock: Function, record: Function, around: Function, dual: Function
+    name: str,
+    stock: Function,
+    record: Function,
+    around: Function,
+    dual: Function,
+    makes_new: bool,
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
         if flags & PLAIN_VIEW:
@@ -134,10 +140,11 @@ def _linker(
             return _marking(below, name) if modes & _marked_in(flags) else below
         watched = bool(modes & SAVED_HOOKS) or is_anomaly_enabled()
         below = getattr(below, "marks", below)
-        if modes & MAPPING & _marked_in(flags):
-            below = _marking(below, name)  # before the node is made: it may save the result
+        in_map = bool(modes & MAPPING & _marked_in(flags))
+        if in_map and is_random(name):
+            below = _marking(below, name)
         elif below is stock and not watched:
-            return record
+            return _marking(record, name, is_own=True) if in_map and makes_new else record
         below = below if below is stock else alone(below)
         return around(below, marks=bool(flags & KEY_MASK & ~CPU_FLAGS))  # type: ignore[no-any-return]
 
@@ -160,10 +167,11 @@ def _cpu_linker(cpu: Function, name: str) -> Callable[[Any, int], Function]:
     return link
 
 
-def _marking(kernel: Function, name: str) -> Function:
+def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
     """A kernel whose new tensors say in which mode or transform they were made.
 
-    Inside a mapped function, a random operator leaves the draw to another kernel.
+    With `is_own` the version counters of its results, if they have any, are theirs alone. Inside a
+    mapped function, a random operator leaves the draw to another kernel.
     """
     if hasattr(kernel, "marks"):
         return kernel
@@ -174,10 +182,12 @@ def _marking(kernel: Function, name: str) -> Function:
             return random_kernel(name)(*args, **kwargs)
         results = kernel(*args, **kwargs)
         if modes & (INFERENCE | TRANSFORM | MAPPING):
-            mark = as_inference if modes & INFERENCE else born_here
             for result in results if isinstance(results, tuple | list) else (results,):
                 if isinstance(result, Tensor) and not any(result is value for value in args):
-                    mark(result)
+                    if modes & INFERENCE:
+                        as_inference(result)
+                    else:
+                        born_here(result, is_own)
         return results
 
     call.marks = kernel  # type: ignore[attr-defined]  # for those who link above it

@@ -16,7 +16,6 @@ from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError, InferenceError, InplaceError
-from pullback.tensor.birth import Birth
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
 from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, share_counter, wrap
@@ -61,8 +60,9 @@ def _get_data(self: Tensor) -> Tensor:
         tell_cut(self, tensor, "data")
     if not self._flags & TRACKED:
         return as_inference(tensor)
-    if type(self._counter) is Birth:
-        self._counter.tensors.append(ref(tensor))
+    counter = self._counter
+    if counter is not None and len(counter) > 2:
+        counter.append(ref(tensor))
     return tensor
 
 

@@ -53,15 +53,15 @@ def batched_kernel(operator: Any, flags: int) -> Function:
     if custom is not None:
         return rule_kernel(operator, custom)
     if name in _DOORS:
-        return _door(_DOORS[name])
+        return _alone(_door(_DOORS[name]))
     if is_random(name):
-        return random_kernel(name)
+        return _alone(random_kernel(name))
     for key in _COMPOSITES:
         if key in entry.kernels:
             return entry.kernels[key][-1].link(operator, flags)  # type: ignore[no-any-return]
     loop = loop_kernel(operator)
     if operator.schema.kind() is SchemaKind.inplace:
-        return write_kernel(operator, loop)
+        return _alone(write_kernel(operator, loop))
     rule = array_rule(name)
     if rule is None:
         return loop
@@ -69,10 +69,16 @@ def batched_kernel(operator: Any, flags: int) -> Function:
     tensors = [a for a in arguments if a.type.is_tensor_like()]
     plain = all(str(a.type) == "Tensor" for a in tensors)
     if len(tensors) == 1 and plain and tensors[0] is arguments[0]:
-        return _of_one(rule)
-    if len(tensors) == len(arguments) == 2 and plain:
-        return _of_two(rule, loop)
-    return _of_many(rule, loop)
+        return _alone(_of_one(rule))
+    if len(tensors) == len(arguments) == 2 and plain and hasattr(rule, "function"):
+        return _alone(_of_pair(rule.function, rule))
+    return _alone(_of_many(rule, loop))
+
+
+def _alone(kernel: Function) -> Function:
+    """Says that a kernel calls no operator, so that nobody has to keep autograd out of it."""
+    kernel.works_alone = True  # type: ignore[attr-defined]
+    return kernel
 
 
 def _door(function: Function) -> Function:
@@ -85,11 +91,16 @@ def _door(function: Function) -> Function:
 def _of_one(rule: Rule) -> Function:
     """The kernel of an operator whose first argument is its only tensor."""
 
+    direct = getattr(rule, "function", None)
+
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         held: BatchedArray = self._array
         levels = held.levels
         k = len(levels)
-        found = rule(k, held.array, *args, **kwargs)
+        if direct is not None:
+            found = direct(held.array, *args, **kwargs)
+        else:
+            found = rule(k, held.array, *args, **kwargs)
         if type(found) is np.ndarray and k == len(active_levels()):
             return batched(found, levels)
         return finished(found, levels, held.array.shape[:k])
@@ -97,30 +108,31 @@ def _of_one(rule: Rule) -> Function:
     return call
 
 
-def _of_two(rule: Rule, loop: Function) -> Function:
-    """The kernel of an operator whose arguments are two tensors."""
+def _of_pair(function: Function, rule: Rule) -> Function:
+    """The kernel of an operator that takes two tensors element by element."""
 
     def call(self: Tensor, other: Tensor) -> Any:
         a, b = self._array, other._array
-        if type(a) is BatchedArray:
-            levels = a.levels
-            if type(b) is not BatchedArray:
-                first, second = a.array, array_for(other, levels)
-            elif b.levels == levels:
-                first, second = a.array, b.array
-            else:
-                return general(self, other)
+        one = a if type(a) is BatchedArray else b
+        levels = one.levels
+        k = len(levels)
+        if type(a) is not BatchedArray:
+            # What is the same for all samples broadcasts by itself, unless it has more axes.
+            fits = np.ndim(a) <= b.array.ndim - k
+            found = function(a, b.array) if fits else rule(k, array_for(self, levels), b.array)
+        elif type(b) is not BatchedArray:
+            fits = np.ndim(b) <= a.array.ndim - k
+            found = function(a.array, b) if fits else rule(k, a.array, array_for(other, levels))
+        elif b.levels != levels:
+            return general(self, other)
         else:
-            levels = b.levels
-            first, second = array_for(self, levels), b.array
-        found = rule(len(levels), first, second)
-        if type(found) is np.ndarray and len(levels) == len(active_levels()):
+            fits = a.array.ndim == b.array.ndim
+            found = function(a.array, b.array) if fits else rule(k, a.array, b.array)
+        if type(found) is np.ndarray and k == len(active_levels()):
             return batched(found, levels)
-        if found is NotImplemented:
-            return loop(self, other)
-        return finished(found, levels, (a if type(a) is BatchedArray else b).shape.sizes)
+        return finished(found, levels, one.array.shape[:k])
 
-    general = _of_many(rule, loop)
+    general = _of_many(rule, call)  # an element-wise rule never declines
     return call
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from pullback.batching.align import finished, union
 from pullback.dispatch.caller import warn_caller
 from pullback.dispatch.keys import DispatchKeySet
+from pullback.dispatch.modes import AutoDispatchBelowADInplaceOrView
 from pullback.errors import AutogradError
 from pullback.kernels.batching.indexing import data_dependent
 from pullback.schema import SchemaKind
@@ -56,9 +57,10 @@ def loop_kernel(operator: Any) -> Callable[..., Any]:
         values = [*args, *kwargs.values()]
         levels, sizes = union(values)
         found = []
-        for given in samples(levels, sizes, values) if 0 not in sizes else [_blank(values)]:
-            named = dict(zip(kwargs, given[len(args) :], strict=True))
-            found.append(below(*given[: len(args)], **named))
+        with AutoDispatchBelowADInplaceOrView():
+            for given in samples(levels, sizes, values) if 0 not in sizes else [_blank(values)]:
+                named = dict(zip(kwargs, given[len(args) :], strict=True))
+                found.append(below(*given[: len(args)], **named))
         return args[0] if writes else _together(name, found, levels, sizes)
 
     return call

@@ -11,6 +11,7 @@ A tensor that was made outside the function is shared by the samples, and such a
 from __future__ import annotations
 
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -18,7 +19,6 @@ from numpy.typing import NDArray
 
 from pullback.errors import InplaceError
 from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray, Levels
-from pullback.tensor.birth import Birth
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["promote"]
@@ -35,14 +35,14 @@ def promote(tensor: Tensor, levels: Levels, sizes: tuple[int, ...], name: str) -
     if not new:
         return
     counter = tensor._counter
-    if not isinstance(counter, Birth) or counter[1] < max(new):
+    if counter is None or len(counter) < 3 or counter[1] < max(new):
         raise InplaceError(
             f"{name}: vmap: a value that differs from sample to sample would mutate a captured "
             f"Tensor, one that was made outside the mapped function and has only one copy for all "
             f"samples (or lies in memory that is not its own). Make it inside the function, for "
             f"example with zeros_like(x), or return the value instead of writing it."
         )
-    lying = [found for found in (reference() for reference in counter.tensors) if found is not None]
+    lying = [found for found in (reference() for reference in counter[2:]) if found is not None]
     arrays = [_physical(other._array) for other in lying]
     memory = max(map(_root, arrays), key=lambda root: root.nbytes)
     low, high = byte_bounds(memory)
@@ -56,7 +56,7 @@ def promote(tensor: Tensor, levels: Levels, sizes: tuple[int, ...], name: str) -
     copies[...] = memory.ravel(order="K")
     for other, (start, _) in zip(lying, bounds, strict=True):
         _move(other, start - low, copies, tuple(new))
-    counter.tensors[:] = [reference for reference in counter.tensors if reference() is not None]
+    counter[2:] = map(ref, lying)
 
 
 def _physical(held: Any) -> NDArray[Any]:

@@ -2,7 +2,9 @@
 
 Five slots, because a program makes millions of tensors: the array, the flags that dispatch reads,
 the edge into the graph, the version counter and everything rare. The last three are None until
-they are needed; ``_counter`` is a list with one int, so that views can share it. Instead of an
+they are needed; ``_counter`` is a list, so that views can share it: the number of writes, and for
+memory that was made inside a transform the transform's number. Inside a mapped function, weak
+references to the tensors in the memory follow, because it may have to be made anew. Instead of an
 array a tensor may hold a ``Payload``, which stands for one.
 
 Operators come as methods from ``pullback._generated.methods``, and what concerns the graph
@@ -21,7 +23,6 @@ import numpy as np
 from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.errors import InferenceError
-from pullback.tensor.birth import Birth
 from pullback.tensor.meta import Meta
 from pullback.tensor.methods import TensorMethods
 from pullback.tensor.payload import Payload
@@ -53,7 +54,7 @@ CPU_FLAGS = KEY_BITS[DispatchKey.CPU] | TRACKED | KEY_BITS[DispatchKey.AutogradC
 _INFERENCE_FLAGS = ~(TRACKED | AUTOGRAD_BITS | NO_KEY_BITS)
 
 
-class _NoCounter(list[int]):
+class _NoCounter(list[Any]):
     """In the place of an inference tensor's version: whoever reads it wants to save the tensor.
 
     In inference mode only a transform does that, and what it records ends before the mode does.
@@ -68,7 +69,7 @@ class _NoCounter(list[int]):
         )
 
 
-NO_COUNTER: list[int] = _NoCounter()
+NO_COUNTER: list[Any] = _NoCounter()
 
 # The number of the innermost transform that this thread is in.
 birthplace: ContextVar[int] = ContextVar("pullback_birthplace", default=0)
@@ -89,7 +90,7 @@ class Tensor(TensorMethods):
     _array: Any  # an ndarray or a payload; inside one call, also a Python number
     _flags: int
     _edge: Edge | None
-    _counter: list[int] | None
+    _counter: list[Any] | None
     _meta: Meta | None
 
     # NumPy must hand binary operations with a tensor on the right over to us.
@@ -213,12 +214,18 @@ def adopt(array: Any) -> Tensor:
     return as_inference(tensor) if get_state().modes & INFERENCE else tensor
 
 
-def born_here(tensor: Tensor) -> Tensor:
+def born_here(tensor: Tensor, is_own: bool = False) -> Tensor:
     """Notes beside a new tensor's version in which transform it was made: there, and in the
-    transforms inside, it may be written to."""
-    if tensor._counter is None:
-        place = birthplace.get()
-        tensor._counter = Birth(place, tensor) if get_state().modes & MAPPING else [0, place]
+    transforms inside, it may be written to. `is_own` says that a counter which it has already is
+    not that of a base."""
+    counter = tensor._counter
+    if counter is None:
+        counter = tensor._counter = [0]
+    elif not is_own or len(counter) != 1:
+        return tensor
+    counter.append(birthplace.get())
+    if get_state().modes & MAPPING:
+        counter.append(ref(tensor))
     return tensor
 
 
@@ -265,7 +272,7 @@ def meta_of(tensor: Tensor) -> Meta:
     return meta
 
 
-def version_of(tensor: Tensor) -> list[int]:
+def version_of(tensor: Tensor) -> list[Any]:
     """The tensor's version counter, made if it has none yet; views share it."""
     version = tensor._counter
     if version is None:
@@ -276,5 +283,5 @@ def version_of(tensor: Tensor) -> list[int]:
 def share_counter(tensor: Tensor, other: Tensor) -> None:
     """Has a tensor count versions with another one, in whose memory it lies."""
     counter = tensor._counter = version_of(other)
-    if type(counter) is Birth:
-        counter.tensors.append(ref(tensor))
+    if len(counter) > 2:
+        counter.append(ref(tensor))

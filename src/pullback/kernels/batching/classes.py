@@ -38,6 +38,7 @@ def elementwise(function: Callable[..., Any]) -> Rule:
                 values[place] = array
         return function(*values, **kwargs)
 
+    rule.function = function  # type: ignore[attr-defined]  # for arrays of one number of axes
     return rule
 
 
