@@ -7,6 +7,7 @@ import pytest
 
 import pullback as pb
 from pullback.autograd import grad
+from pullback.batching import set_rule
 from pullback.errors import AutogradError, AutogradValueError, InplaceError
 from pullback.func import vmap
 from pullback.nn.functional import dropout
@@ -71,6 +72,7 @@ def test_rule_9_24_out_dims_may_be_nested_like_the_result():
         (lambda x: vmap(pb.add, in_dims=(0,))(x, x), "in_dims has 1 entries"),
         (lambda x: vmap(pb.sum, in_dims=([0, 0],))([x]), "entry 0 of in_dims does not fit"),
         (lambda x: vmap(lambda v: (v, 3))(x), r"output \[1\] is a int"),
+        (lambda x: vmap(lambda _: None)(x), "the output is a NoneType"),
         (lambda x: vmap(pb.sin, out_dims=None)(x), "out_dims is None for the output"),
         (lambda x: vmap(pb.sin, out_dims=5)(x), "out_dims has 5 for the output"),
         (lambda x: vmap(pb.sin, out_dims=(0, 0))(x), "returned one tensor"),
@@ -314,3 +316,37 @@ def test_rule_13_9_unused_inputs_get_zeros_with_the_batch():
     x, z = pb.ones(2, requires_grad=True), pb.ones(3, requires_grad=True)
     _, unused = grad(x * 2, [x, z], pb.eye(2), is_grads_batched=True, materialize_grads=True)
     assert unused.shape == (2, 3)
+
+
+def test_results_in_inference_mode_are_inference_tensors(rows):
+    with pb.inference_mode():
+        found = vmap(lambda x: pb.stack([x * 2, x]).mean(0))(rows)
+    assert found.is_inference()
+    assert found.tolist() == (ROWS * 1.5).tolist()
+
+
+def test_results_have_memory_of_their_own(rows):
+    same, again, itself = vmap(lambda x: (*(x * 1,) * 2, x))(rows)
+    for tensor in (same, itself):
+        tensor.add_(1)
+    assert again.tolist() == rows.tolist() == ROWS.tolist()
+
+
+def test_custom_operators_may_bring_a_rule(rows):
+    calls = []
+
+    def rule(info, in_dims, x):
+        calls.append((info.batch_size, in_dims, x.shape))
+        return pb.ops.vmaptest.twice(x), in_dims[0]
+
+    with pb.library.Library("vmaptest", "DEF") as lib:
+        lib.define("twice(Tensor x) -> Tensor")
+        lib.impl("twice", lambda x: pb.tensor(x.numpy() * 2), "CPU")
+        with pytest.warns(UserWarning, match="vmaptest::twice has no batching rule"):
+            looped = vmap(pb.ops.vmaptest.twice)(rows)
+        set_rule("vmaptest::twice", rule)
+        try:
+            assert vmap(vmap(pb.ops.vmaptest.twice))(rows).tolist() == looped.tolist()
+        finally:
+            set_rule("vmaptest::twice", None)
+    assert calls == [(2, (0,), (2,)), (3, (0,), (3, 2))]

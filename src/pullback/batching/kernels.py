@@ -21,12 +21,13 @@ from pullback.batching.tensor_rules import rule_kernel
 from pullback.batching.writes import write_kernel
 from pullback.dispatch import registry
 from pullback.dispatch.keys import DispatchKey
+from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.dispatch.table import Kernel
 from pullback.kernels.batching import Rule
 from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, batched
 from pullback.tensor.levels import active_levels
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor, as_inference, wrap
 
 __all__ = ["Function", "batched_kernel"]
 
@@ -47,6 +48,24 @@ _DOORS: dict[str, Function] = {
 
 def batched_kernel(operator: Any, flags: int) -> Function:
     """The kernel of one operator for tensors with many samples."""
+    kernel = _tracked_kernel(operator, flags)
+    return _untracked(kernel) if get_state().modes & INFERENCE else kernel
+
+
+def _untracked(kernel: Function) -> Function:
+    """A kernel in inference mode, whose results are inference tensors."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        results = kernel(*args, **kwargs)
+        for result in results if isinstance(results, tuple | list) else (results,):
+            if isinstance(result, Tensor) and not any(result is value for value in args):
+                as_inference(result)
+        return results
+
+    return call
+
+
+def _tracked_kernel(operator: Any, flags: int) -> Function:
     entry = operator.entry
     name: str = entry.name
     custom = tensor_rule(name)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.dispatch import registry
+from pullback.dispatch.table import LOCK
 from pullback.kernels.batching import RULES, Rule, rule_of_class
 
 __all__ = ["array_rule", "declare", "is_random", "set_rule", "tensor_rule"]
@@ -51,11 +53,18 @@ def array_rule(name: str) -> Rule | None:
 
 
 def set_rule(name: str, rule: Callable[..., Any] | None) -> None:
-    """Gives an operator a rule on tensors: ``rule(info, in_dims, *args) -> (output, out_dims)``."""
-    if rule is None:
-        _tensor_rules.pop(name, None)
-    else:
-        _tensor_rules[name] = rule
+    """Gives an operator a rule on tensors: ``rule(info, in_dims, *args) -> (output, out_dims)``.
+
+    None takes it back.
+    """
+    with LOCK:
+        if rule is None:
+            _tensor_rules.pop(name, None)
+        else:
+            _tensor_rules[name] = rule
+        entry = registry.find(name)
+        if entry is not None:
+            entry.invalidate()  # calls are linked to a rule
 
 
 def tensor_rule(name: str) -> Callable[..., Any] | None:

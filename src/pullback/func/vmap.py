@@ -176,10 +176,10 @@ def _dims_of(in_dims: Dims, args: tuple[Any, ...], name: str) -> list[Any]:
     return dims
 
 
-def _spread(dims: Dims, tree: Any, what: str) -> list[Any]:
+def _spread(dims: Dims, tree: Any, what: str, none_is_leaf: bool = False) -> list[Any]:
     """Axes for all leaves of a tree, where one may stand for a whole branch."""
     if dims is None or isinstance(dims, int):
-        return [dims] * len(pytree.leaves(tree))
+        return [dims] * pytree.flatten(tree, none_is_leaf=none_is_leaf)[1].size
     given, spec = pytree.flatten(dims, none_is_leaf=True)
     try:
         branches = pytree.flatten_like(spec, tree, "the value")
@@ -189,7 +189,7 @@ def _spread(dims: Dims, tree: Any, what: str) -> list[Any]:
         ) from None
     found: list[Any] = []
     for dim, branch in zip(given, branches, strict=True):
-        found += [dim] * len(pytree.leaves(branch))
+        found += [dim] * pytree.flatten(branch, none_is_leaf=none_is_leaf)[1].size
     return found
 
 
@@ -218,8 +218,8 @@ def _checked_dim(dim: Any, leaf: Any, path: str, name: str) -> int | None:
 
 
 def _run(func: Callable[..., Any], inputs: _Inputs, out_dims: Dims, randomness: str) -> Any:
-    leaves, spec, dims = _results(func, inputs, out_dims, randomness)
-    return pytree.unflatten(spec, leaves) if dims is not None else None
+    leaves, spec, _ = _results(func, inputs, out_dims, randomness)
+    return pytree.unflatten(spec, leaves)
 
 
 def _results(
@@ -231,7 +231,7 @@ def _results(
     args, kwargs = inputs.entered(level)
     with level:
         returned = func(*args, **kwargs)
-    found, spec = pytree.flatten(returned)
+    found, spec = pytree.flatten(returned, none_is_leaf=True)
     paths = spec.paths()
     what = f"vmap({name}, ..., out_dims={out_dims!r}): out_dims"
     if isinstance(out_dims, tuple | list) and spec.kind is None:
@@ -242,7 +242,7 @@ def _results(
         out_dims = out_dims[0]
     if out_dims is not None and isinstance(returned, tuple) and isinstance(out_dims, list):
         out_dims = tuple(out_dims)
-    dims = _spread(out_dims, returned, what)
+    dims = _spread(out_dims, returned, what, none_is_leaf=True)
     seen: set[int] = set()
     leaves = []
     for place, (value, dim) in enumerate(zip(found, dims, strict=True)):
