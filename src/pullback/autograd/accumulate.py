@@ -34,11 +34,12 @@ class AccumulateGrad(Node):
         self.variable = variable
         self._edges = ()
         self._seq = LAST
-        self._shape = variable.shape
+        array = variable._array
+        self._shape = array.shape
         wanted = meta_of(variable).grad_dtype
-        self._dtype = variable.dtype if wanted is OWN else wanted
+        self._dtype = array.dtype if wanted is OWN else wanted
         self._hooks = None
-        if isinstance(variable._array, Payload):
+        if isinstance(array, Payload):
             mark(self)
 
     @property

@@ -13,7 +13,7 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.edges import GradientEdge
-from pullback.autograd.engine import GraphTask
+from pullback.autograd.engine import GraphTask, output_of
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node
@@ -33,6 +33,8 @@ __all__ = ["Inputs", "Root", "Seeds", "backward", "grad"]
 Root = Tensor | GradientEdge
 Inputs = Root | Sequence[Root] | Mapping[Any, Root]
 Seeds = Tensor | Sequence[Tensor | None] | None
+
+_ROOTS = (Tensor, GradientEdge)
 
 
 def backward(
@@ -88,11 +90,11 @@ def backward(
         for tensor in wanted:
             if isinstance(tensor, Tensor):
                 retain_grad(tensor)
-        for node, number in map(_input_edge, wanted):
-            if isinstance(node, AccumulateGrad):
-                task.accumulate.add(node)
-            else:
-                task.captures.setdefault(node, []).append((number, -1))
+        edges = [_input_edge(tensor) for tensor in wanted]
+        task.capture(
+            [(node, n, -1) for node, n in edges if not isinstance(node, AccumulateGrad)],
+            accumulate=[node for node, _ in edges if isinstance(node, AccumulateGrad)],
+        )
     run_in_turn(task, _seeds(roots, grad_tensors))
 
 
@@ -174,7 +176,7 @@ def _fill_unused(
                 f"used in the graph. Set allow_unused=True to get None for it, or "
                 f"materialize_grads=True to get zeros."
             )
-        shape, dtype = _output_meta(*edges[place])
+        shape, dtype = output_of(*edges[place])
         beside = wanted[place] if isinstance(wanted[place], Tensor) else None
         results[place] = zeros_beside(beside, batch + shape, dtype)
 
@@ -194,7 +196,7 @@ def _gradients(
 ) -> list[Tensor | None]:
     """One pass: the gradient that arrives at each edge, None where none does."""
     task = _task(create_graph, retain_graph)
-    task.capture(edges)
+    task.capture([(*edge, place) for place, edge in enumerate(edges)])
     captured = run_in_turn(task, _seeds(roots, grad_outputs))
     if grad_outputs is None and len(edges) == 1:
         return [task.xp.to_tensor(captured.get(0))]
@@ -258,7 +260,7 @@ def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:
 
 
 def _listed(value: Any) -> list[Any]:
-    if isinstance(value, Tensor | GradientEdge):
+    if type(value) is Tensor or isinstance(value, _ROOTS):
         return [value]
     if isinstance(value, Mapping):
         return list(value.values())
@@ -297,27 +299,21 @@ class _Nowhere(Node):
         self._hooks = None
 
 
-def _output_meta(node: Node, number: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    if node._outputs == 1:
-        return node._shape, node._dtype
-    return node._shape[number], node._dtype[number]
-
-
-def _seeds(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor]]:
-    """The roots' nodes with the gradient that each starts from."""
+def _seeds(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | None]]:
+    """The roots' nodes with the gradient that each starts from; None stands for ones."""
     gradients = [None] * len(roots) if given is None else _listed(given)
     if len(gradients) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")
-    seeds = []
+    seeds: list[tuple[Node, int, Tensor | None]] = []
     for place, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
-        if not isinstance(root, Tensor | GradientEdge):
+        if type(root) is not Tensor and not isinstance(root, _ROOTS):
             raise AutogradTypeError(f"root {place} is a {type(root).__name__}, not a tensor")
         node, number = root if isinstance(root, GradientEdge) else edge_of(root)
         if node is None:
             raise AutogradError(
                 f"element {place} of tensors does not require grad and does not have a grad_fn"
             )
-        shape, dtype = _output_meta(node, number)
+        shape, dtype = output_of(node, number)
         if gradient is None:
             seed = _implicit(root, shape, dtype)
         else:
@@ -326,8 +322,8 @@ def _seeds(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor]]:
     return seeds
 
 
-def _implicit(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
-    if math.prod(shape) != 1:
+def _implicit(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor | None:
+    if shape and math.prod(shape) != 1:
         raise AutogradError(
             f"grad can be implicitly created only for scalar outputs, and this one has shape "
             f"{list(shape)}; give its gradient"
@@ -339,9 +335,7 @@ def _implicit(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tenso
         )
     if isinstance(root, Tensor) and isinstance(root._array, Payload):
         return fresh(root._array.ones(shape, dtype))
-    seed = np.empty(shape, dtype)
-    seed.fill(1)
-    return fresh(seed)
+    return None
 
 
 def _checked(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Tensor:

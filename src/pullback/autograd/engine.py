@@ -22,10 +22,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar, copy_context
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
@@ -39,7 +42,7 @@ from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["GraphTask", "current_graph_task_id", "queue_callback", "will_run"]
+__all__ = ["GraphTask", "current_graph_task_id", "output_of", "queue_callback", "will_run"]
 
 _LEVELS_PER_THREAD = 40  # passes that start one another need a new stack now and then
 _task_ids = itertools.count()
@@ -57,6 +60,8 @@ def queue_callback(callback: Callable[[], Any]) -> None:
     task = _current.get()
     if task is None:
         raise AutogradError("Final callbacks can only be installed during backward pass.")
+    if task.callbacks is None:
+        task.callbacks = []
     task.callbacks.append(callback)
 
 
@@ -73,28 +78,33 @@ def will_run(node: Node) -> bool:
 class GraphTask:
     """One backward pass: what to run, what to capture, what to keep."""
 
+    # What most passes do not have.
     depth = 0  # how many passes of this thread this one runs inside of
+    callbacks: list[Callable[[], Any]] | None = None
+    captures: Mapping[Node, list[tuple[int, int]]] = MappingProxyType({})  # node -> output, place
     needed: set[Node] | None = None  # None: everything runs
+    payloads = False  # whether gradients may hold something else than arrays
 
     def __init__(self, *, create_graph: bool, retain_graph: bool):
         # Tangents travel with tensors only, so dual tensors need that road too.
         self.xp: Namespace = tensors if create_graph or in_forward_mode() else arrays
         self.create_graph = create_graph
         self.retain_graph = retain_graph
-        self.callbacks: list[Callable[[], Any]] = []
         self.id = next(_task_ids)
-        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (output, place in results)
         self.captured: dict[int, Any] = {}
-        self.accumulate: set[Node] = set()  # leaves to write to, when not to all
-        self.payloads = False  # whether gradients may hold something else than arrays
         self.roots: list[Node] = []
 
-    def capture(self, edges: Iterable[tuple[Node, int]]) -> None:
-        """Asks for the gradients that arrive at these edges."""
-        for place, (node, number) in enumerate(edges):
-            self.captures.setdefault(node, []).append((number, place))
+    def capture(
+        self, edges: Iterable[tuple[Node, int, int]], accumulate: Iterable[Node] = ()
+    ) -> None:
+        """Asks for the gradients of edges, each with a place in the results, and of some leaves."""
+        captures: dict[Node, list[tuple[int, int]]] = {}
+        for node, number, place in edges:
+            captures.setdefault(node, []).append((number, place))
+        self.captures = captures
+        self.needed = {*captures, *accumulate}
 
-    def run(self, roots: list[tuple[Node, int, Tensor]]) -> dict[int, Any]:
+    def run(self, roots: list[tuple[Node, int, Tensor | None]]) -> dict[int, Any]:
         """Runs the pass from gradients of the roots; returns what was captured, by place."""
         outer, state = _current.get(), get_state()
         if outer is not None:
@@ -103,32 +113,38 @@ class GraphTask:
         try:
             # What formulas make and write to is no business of the transforms around the pass.
             set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
-            if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
-                _run_in_thread(self._traverse, roots)
-            else:
-                self._traverse(roots)
+            with np.errstate(all="ignore"):  # singular points; anomaly mode finds what they give
+                if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
+                    _run_in_thread(self._traverse, roots)
+                else:
+                    self._traverse(roots)
         finally:
             _current.set(outer)
             set_state(state)  # exactly: a hook may have changed the mode for good
         return self.captured
 
-    def _traverse(self, roots: list[tuple[Node, int, Tensor]]) -> None:
+    def _traverse(self, roots: list[tuple[Node, int, Tensor | None]]) -> None:
         self.roots = [node for node, _, _ in roots]
-        if any(isinstance(grad._array, Payload) for _, _, grad in roots) or (
-            has_marks() and any_marked(_count_dependencies(self.roots))
+        if (has_marks() and any_marked(_count_dependencies(self.roots))) or any(
+            seed is not None and isinstance(seed._array, Payload) for _, _, seed in roots
         ):
             self.xp = tensors  # there is no raw array in what is differentiated
             self.payloads = True
-        if self.captures or self.accumulate:
-            self.needed = _needed_nodes(self.roots, {*self.captures, *self.accumulate})
+        xp = self.xp
         buffers: dict[Node, Any] = {}
-        for node, number, grad in roots:
-            self._receive(buffers, node, number, self.xp.from_tensor(grad))
-        needed = self.needed
-        waiting = [node for node in buffers if needed is None or node in needed]
+        for node, number, seed in roots:
+            if seed is None:
+                grad = xp.seed(*output_of(node, number))
+            else:
+                grad = xp.from_tensor(seed)
+            self._receive(buffers, node, number, grad)
+        waiting = list(buffers)
+        if self.needed is not None:
+            needed = self.needed = _needed_nodes(self.roots, self.needed)
+            waiting = [node for node in buffers if node in needed]
         owned: set[Node] = set()  # nodes whose buffer nobody else holds: it may be written to
         if (
-            self.xp is arrays
+            xp is arrays
             and type(self) is GraphTask
             and numbers_are_unique()
             and all(type(node) is AccumulateGrad for node in self.captures)
@@ -136,7 +152,7 @@ class GraphTask:
             waiting = self._run_in_sequence(waiting, buffers, owned)
         if waiting:
             self._run_when_ready(waiting, buffers, owned)
-        for callback in self.callbacks:  # may grow while it runs
+        for callback in self.callbacks or ():  # may grow while it runs
             with AutoGradMode(False):
                 callback()
 
@@ -154,15 +170,19 @@ class GraphTask:
         common case stands here in full. The node that comes next keeps its gradient in a local.
         """
         xp, needed, keep = self.xp, self.needed, self.retain_graph
-        leaves = [node for node in waiting if type(node) is AccumulateGrad]
-        heap = [(-node._seq, node) for node in waiting if type(node) is not AccumulateGrad]
-        heapq.heapify(heap)
-        is_watched = any(leaf.is_watched for leaf in leaves)
+        leaves: list[AccumulateGrad] = []
+        heap: list[tuple[int, Node]] = []
+        is_watched = False
+        for node in waiting:
+            if type(node) is AccumulateGrad:
+                leaves.append(node)
+                is_watched = is_watched or node.is_watched
+            else:
+                heapq.heappush(heap, (-node._seq, node))
         while heap and not is_watched:
-            first = heapq.heappop(heap)[1]
-            grad = buffers.pop(first)
-            node: Node | None = first
-            while node is not None:
+            node = heapq.heappop(heap)[1]
+            grad = buffers.pop(node)
+            while True:
                 if node._hooks is not None:
                     buffers[node] = grad
                     return [*leaves, node, *[other for _, other in heap]]
@@ -209,8 +229,10 @@ class GraphTask:
                     else:
                         buffers[target] = part
                         heapq.heappush(heap, (-target._seq, target))
+                if following is None:
+                    break
                 node = following
-                if node is not None and (is_watched or (heap and heap[0][0] < -node._seq)):
+                if is_watched or (heap and heap[0][0] < -node._seq):
                     buffers[node] = grad
                     heapq.heappush(heap, (-node._seq, node))
                     break
@@ -287,8 +309,7 @@ class GraphTask:
     ) -> bool:
         """Makes a gradient fit and adds it; says whether it is the first that came for the node."""
         if grad is not None:
-            shape = target._shape if target._outputs == 1 else target._shape[number]
-            dtype = target._dtype if target._outputs == 1 else target._dtype[number]
+            shape, dtype = output_of(target, number)
             if grad.shape != shape or grad.dtype is not dtype:
 
                 def blame() -> str:
@@ -320,6 +341,13 @@ class GraphTask:
             held = buffers[node][number]
             buffers[node][number] = grad if held is None else held + grad
         return is_new
+
+
+def output_of(node: Node, number: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype of a forward result."""
+    if node._outputs == 1:
+        return node._shape, node._dtype
+    return node._shape[number], node._dtype[number]
 
 
 def _run_in_thread(run: Callable[[Any], None], roots: Any) -> None:

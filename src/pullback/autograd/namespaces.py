@@ -143,6 +143,10 @@ class _Arrays(Namespace):
         np.copyto(copy, grad)
         return copy
 
+    def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """The gradient that a pass starts from; for a number, a number, which costs least."""
+        return np.ones(shape, dtype) if shape else dtype.type(1)
+
     def from_tensor(self, tensor: Tensor) -> NDArray[Any]:
         """What a tensor is in this namespace."""
         return tensor._array  # type: ignore[no-any-return]
@@ -184,6 +188,10 @@ class _Tensors(Namespace):
             return self.copy_(fresh(held.maker(layout)()), grad)  # type: ignore[no-any-return]
         empty = empty_in_layout(grad.shape, grad.dtype, layout)
         return self.copy_(fresh(empty), grad)  # type: ignore[no-any-return]
+
+    def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor:
+        """The gradient that a pass starts from."""
+        return fresh(np.ones(shape, dtype))
 
     def from_tensor(self, tensor: Tensor) -> Tensor:
         """What a tensor is in this namespace."""
