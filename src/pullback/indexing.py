@@ -25,12 +25,19 @@ from pullback.tensor.tensor import Tensor, as_operand, wrap
 __all__ = ["getitem", "iterate", "setitem"]
 
 _WHOLE = slice(None)
+_PLAIN = {int, slice, type(None)}
+_BOUNDS = (int, type(None))
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """``x[key]``: a view for integers, slices and new axes, a copy where arrays are in the key."""
-    if type(key) is int:
-        return indexing._getitem(self, (key,))
+    kind = type(key)
+    if kind is int:
+        return indexing._getitem(self, (key, ...))  # the ellipsis makes an array of one element
+    if kind is slice or (kind is tuple and not {*map(type, key)} - _PLAIN):
+        basic = _basic(key)
+        if basic is not None:
+            return indexing._getitem(self, basic)
     plan = _take_apart(self, key)
     if plan.arrays is None:
         return indexing._getitem(self, plan.basic)
@@ -43,6 +50,10 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value``: a write to a view, or of single elements; recorded like any write."""
     if type(value) is not Tensor:
         value = as_operand(value)
+    if type(key) is int:
+        target = indexing._getitem(self, (key, ...))
+        indexing.copy_(target, _without_leading_ones(value, target.ndim))
+        return
     plan = _take_apart(self, key)
     target = indexing._getitem(self, plan.basic) if plan.basic or plan.arrays is None else self
     if plan.arrays is None:
@@ -77,6 +88,19 @@ class _Plan:
         self.basic = basic
         self.arrays = arrays
         self.gap = gap
+
+
+def _basic(key: slice | tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """A key of integers and slices alone as it is; None where a slice has to be looked into."""
+    items = (key,) if type(key) is slice else key
+    for item in items:
+        if type(item) is slice and not (
+            type(item.start) in _BOUNDS
+            and type(item.stop) in _BOUNDS
+            and type(item.step) in _BOUNDS
+        ):
+            return None
+    return (*items, ...)
 
 
 def _take_apart(self: Tensor, key: Any) -> _Plan:

@@ -10,6 +10,7 @@ import numpy as np
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_out
 from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
     record_inplace,
@@ -143,7 +144,7 @@ class GetitemBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         index = node.index
-        return (xp.getitem_backward(grad, self_shape, index),)
+        return (Part(grad, self_shape, index),)
 
 
 class GetitemBackwardBackward0(Node):

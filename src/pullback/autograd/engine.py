@@ -32,9 +32,11 @@ import numpy as np
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
+from pullback.autograd.inplace import CopySlices
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node, numbers_are_unique
+from pullback.autograd.part import Part
 from pullback.autograd.payload_nodes import any_marked, has_marks
 from pullback.autograd.samples import settled
 from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
@@ -186,7 +188,15 @@ class GraphTask:
                 if node._hooks is not None:
                     buffers[node] = grad
                     return [*leaves, node, *[other for _, other in heap]]
-                results = self._execute(node, None) if grad is None else node.run(xp, grad, keep)
+                if grad is None:
+                    results = self._execute(node, None)
+                elif type(node) is CopySlices:
+                    results = node.run_on(grad, node in owned, keep)
+                    base = node._edges[node.place][0]
+                    if base is not None and base not in buffers:
+                        owned.add(base)  # what it gets is new, or was ours
+                else:
+                    results = node.run(xp, grad, keep)
                 is_exact = node._is_exact
                 following: Node | None = None
                 for (target, number), part in zip(node._edges, results):  # noqa: B905 - may be ()
@@ -200,7 +210,11 @@ class GraphTask:
                         if target is following:
                             buffers[target], following = grad, None
                             heapq.heappush(heap, (-target._seq, target))
-                        if self._check_and_receive(buffers, node, target, number, part):
+                        if type(part) is Part:
+                            is_new = self._receive_part(buffers, owned, target, number, part)
+                        else:
+                            is_new = self._check_and_receive(buffers, node, target, number, part)
+                        if is_new:
                             if type(target) is AccumulateGrad:
                                 leaves.append(target)
                                 is_watched = is_watched or target.is_watched
@@ -324,6 +338,23 @@ class GraphTask:
             if self.payloads:
                 grad = settled(grad, shape)
         return self._receive(buffers, target, number, grad)
+
+    def _receive_part(
+        self, buffers: dict[Node, Any], owned: set[Node], target: Node, number: int, part: Part
+    ) -> bool:
+        """Adds the gradient of a slice in its place, to a whole that is ours."""
+        held = buffers.get(target)
+        if target._outputs != 1 or target._dtype is not part.grad.dtype:
+            return self._check_and_receive(buffers, target, target, number, part.whole())
+        is_new = target not in buffers
+        if held is None:
+            buffers[target] = part.whole()
+        else:
+            if target not in owned or type(held) is not np.ndarray:
+                buffers[target] = held = np.array(held)
+            part.add_to(held)
+        owned.add(target)
+        return is_new
 
     def _receive(self, buffers: dict[Node, Any], node: Node, number: int, grad: Any) -> bool:
         """Adds a gradient to what has arrived for an output of a node."""

@@ -192,7 +192,18 @@ class CopySlices(Node):
         (grad,) = grads
         if grad is None:
             return (None,) * len(self._edges)
-        whole = xp.in_layout(grad, self.layout)
+        return self._replace(xp, xp.in_layout(grad, self.layout))
+
+    def run_on(self, grad: Any, is_owned: bool, keep: bool) -> tuple[Any, ...]:
+        """``run`` on a gradient that may be written to if nobody else holds it."""
+        if not (is_owned and type(grad) is np.ndarray and layout_of(grad) == self.layout):
+            grad = arrays.in_layout(grad, self.layout)
+        results = self._replace(arrays, grad)
+        if not keep:
+            self.release()
+        return results
+
+    def _replace(self, xp: Any, whole: Any) -> tuple[Any, ...]:
         part = self.replay(xp, whole)
         parts = [None] * self.fn._outputs
         parts[self.number] = xp.clone(part)

@@ -116,7 +116,10 @@ def record_view(
     node: Node | None, parent: Tensor, array: Any, step: Callable[[Any, Any], Any]
 ) -> Tensor:
     """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
-    if array.size and not shares_memory(array, parent._array):
+    base, whole = getattr(array, "base", None), parent._array
+    # What has the parent's memory, or the memory that the parent has, needs no search for it.
+    is_view = base is not None and (base is whole or base is getattr(whole, "base", None))
+    if not is_view and array.size and not shares_memory(array, whole):
         copy = fresh(array)
         if node is not None:
             attach(node, copy, (True,))

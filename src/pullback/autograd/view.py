@@ -28,13 +28,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pullback.autograd.accumulate import leaf_edge
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
-from pullback.tensor.meta import Creation, View
+from pullback.tensor.meta import Creation, Meta, View
 from pullback.tensor.tensor import (
     CPU_FLAGS,
     TRACKED,
@@ -60,6 +62,9 @@ __all__ = [
 
 Replay = Callable[[Any, Any], Any]  # (namespace, base) -> view
 
+_new = object.__new__
+_ndarray = np.ndarray
+
 
 def view_of(tensor: Tensor) -> View | None:
     """How a tensor hangs on its base, if it is a view."""
@@ -70,11 +75,24 @@ def make_view(
     parent: Tensor, array: Any, step: Replay, node: Node | None, number: int = 0
 ) -> Tensor:
     """The tensor of an array that shares `parent`'s memory; `step` makes it from the parent."""
+    counter = parent._counter
+    if counter is None:
+        counter = parent._counter = [0]
+    above = None if parent._meta is None else parent._meta.view
+    if node is not None and above is None and type(array) is _ndarray and type(counter) is list:
+        # Programs that index in loops make nothing but such views, so it takes no further call.
+        view = _new(Tensor)
+        view._array = array
+        view._flags = CPU_FLAGS | REQUIRES_GRAD
+        view._edge = None
+        view._counter = counter
+        view._meta = meta = Meta()
+        meta.view = View(parent, step, Creation.RECORDED, (node, number), counter[0])
+        return view
     view = wrap(array)
     if not parent._flags & TRACKED and node is None:
         return as_inference(view)
     share_counter(view, parent)
-    above = view_of(parent)
     base = parent if above is None else above.base
     replay = step if above is None else _compose(above.replay, step)
     creation = _creation()

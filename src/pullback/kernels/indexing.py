@@ -42,7 +42,7 @@ Indices = Sequence[Array | None]
 def getitem(x: Array, index: Any) -> Array:
     """Basic indexing; an array even where NumPy would return a scalar."""
     result = x[index]
-    return result if isinstance(result, np.ndarray) else x[(*index, Ellipsis)]
+    return result if type(result) is np.ndarray else x[(*index, Ellipsis)]
 
 
 def getitem_backward(grad: Array, shape: Sequence[int], index: Any) -> Array:
@@ -122,12 +122,13 @@ def copy_(x: Array, src: Any) -> Array:
     """What a tensor is to be overwritten with, in its dtype."""
     if not isinstance(src, np.ndarray):
         return np.asarray(src, x.dtype)  # a Python number that does not fit raises here
-    if np.may_share_memory(x, src) and _overlaps(x, src):
+    is_apart = src.base is None and x is not src and x.base is not src  # as most sources are
+    if not is_apart and np.may_share_memory(x, src) and _overlaps(x, src):
         raise InplaceError(
             "copy_: unsupported operation: some elements of the input tensor and the written-to "
             "tensor refer to a single memory location. clone() the input before writing."
         )
-    return src.astype(x.dtype, copy=False)
+    return src if src.dtype is x.dtype else src.astype(x.dtype, copy=False)
 
 
 def _overlaps(x: Array, src: Array) -> bool:

@@ -59,15 +59,17 @@ def _overlaps_itself(array: Array) -> bool:
 
 def overwrite(target: Array, result: Array, name: str, lead: int = 0) -> None:
     """Puts the result of an in-place operator into an array; the first `lead` axes are not told."""
-    found, wanted = np.broadcast_shapes(result.shape, target.shape), target.shape
-    if found != wanted:
-        raise InplaceError(
-            f"{name}: output with shape {list(wanted[lead:])} doesn't match the broadcast shape "
-            f"{list(found[lead:])}"
-        )
-    check_cast(result.dtype, target.dtype, name)
+    if result.shape != target.shape:
+        found, wanted = np.broadcast_shapes(result.shape, target.shape), target.shape
+        if found != wanted:
+            raise InplaceError(
+                f"{name}: output with shape {list(wanted[lead:])} doesn't match the broadcast "
+                f"shape {list(found[lead:])}"
+            )
+    if result.dtype is not target.dtype:
+        check_cast(result.dtype, target.dtype, name)
     check_writable(target, name)
-    np.copyto(target, result, casting="same_kind")
+    target[...] = result
 
 
 def check_cast(result: np.dtype[Any], target: np.dtype[Any], name: str) -> None:

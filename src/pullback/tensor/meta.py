@@ -19,34 +19,19 @@ OWN: Any = "own"  # the gradient of a tensor has the tensor's own dtype
 
 
 class Meta:
-    """The rare state of one tensor."""
+    """The rare state of one tensor. Most have little of it, so what is not set is in the class."""
 
-    __slots__ = (
-        "accumulator",
-        "accumulator_hooks",
-        "detached",
-        "grad",
-        "grad_dtype",
-        "hooks",
-        "reshaped",
-        "retains_grad",
-        "tangents",
-        "view",
-        "__weakref__",
-    )
-
-    def __init__(self) -> None:
-        self.grad: Tensor | None = None
-        self.grad_dtype: Any = OWN  # None: whatever arrives
-        self.hooks: dict[int, Callable[..., Any]] | None = None  # a leaf's; others are on the node
-        self.accumulator_hooks: dict[int, Callable[..., Any]] | None = None  # post-accumulate
-        # Mostly a weak reference: the graph keeps its own nodes alive.
-        self.accumulator: Callable[[], Any] | None = None
-        self.retains_grad = False
-        self.reshaped = 0  # the version at which the tensor's own shape or memory last changed
-        self.detached = False  # had a history, until detach_() took it
-        self.view: View | None = None
-        self.tangents: dict[Any, Tensor] | None = None  # by level; see autograd/tangents.py
+    grad: Tensor | None = None
+    grad_dtype: Any = OWN  # None: whatever arrives
+    hooks: dict[int, Callable[..., Any]] | None = None  # a leaf's; others are on the node
+    accumulator_hooks: dict[int, Callable[..., Any]] | None = None  # post-accumulate
+    # Mostly a weak reference: the graph keeps its own nodes alive.
+    accumulator: Callable[[], Any] | None = None
+    retains_grad = False
+    reshaped = 0  # the version at which the tensor's own shape or memory last changed
+    detached = False  # had a history, until detach_() took it
+    view: View | None = None
+    tangents: dict[Any, Tensor] | None = None  # by level; see autograd/tangents.py
 
 
 class Creation(Enum):

@@ -101,10 +101,15 @@ class _Conjugated(ast.NodeTransformer):
 def _on_arrays(formula: str) -> str:
     """A formula for arrays and numbers, whose own method returns what is real as it is.
 
+    The gradient of a slice is left a part; the engine puts it where it belongs.
+
     >>> _on_arrays("grad * conj(sin(self))")
     'grad * xp.sin(self).conjugate()'
     """
     tree = _Conjugated().visit(ast.parse(formula, mode="eval"))
+    if isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "getitem_backward":
+        tree.body.func = ast.Name("Part", ast.Load())
+        return ast.unparse(tree)
     return in_namespace(ast.unparse(tree))
 
 
