@@ -1,14 +1,15 @@
-"""The backward pass: the only traversal of the graph.
+"""The backward pass: runs nodes, last recorded first, and adds what they return.
 
-    roots ──> count, for every reachable node, how many gradients it will get
-          ──> run nodes whose gradients have all arrived, last recorded first
-          ──> add what a node returns to the nodes behind its edges, until none is left
+    roots ──> gradients of the roots
+          ──> run the node with the highest number of those that have gradients
+          ──> add what it returns to the nodes behind its edges, until none is left
 
-A node is *ready* when its count is zero, so it and its hooks see one total gradient and it runs
-once. Among ready nodes the highest sequence number goes first; accumulation nodes have the highest
-of all, so a leaf's gradient is complete as early as possible. Nothing recurses: a chain of a
-million nodes is a loop of a million rounds. The next node usually is the only ready one, and then
-the heap is not touched.
+A node runs once, when all its gradients have arrived, so it and its hooks see one total. Numbers
+grow as nodes are recorded, so within a thread the highest number is always such a node. Leaves have
+the highest number of all: a leaf's gradient is complete as early as possible. Only a hook could tell
+when that is, so only a graph with hooks has its dependencies counted; and one that several threads
+have recorded, where numbers say nothing. Nothing recurses: a chain of a million nodes is a loop of a
+million rounds.
 
 With `inputs`, only nodes on a path to one of them run. A gradient that is asked for is *captured*
 when it arrives, after its tensor hooks; the node that it arrives at runs only if something behind
@@ -38,6 +39,7 @@ from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node, numbers_are_unique
 from pullback.autograd.part import Part
 from pullback.autograd.payload_nodes import any_marked, has_marks
+from pullback.autograd.traversal import count_dependencies, needed_nodes
 from pullback.autograd.samples import settled
 from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
 from pullback.errors import AutogradError
@@ -74,7 +76,7 @@ def will_run(node: Node) -> bool:
         raise AutogradError("will_run: there is no backward pass in this thread")
     if task.needed is not None and node not in task.needed:
         return False
-    return node in _count_dependencies(task.roots)
+    return node in count_dependencies(task.roots)
 
 
 class GraphTask:
@@ -127,7 +129,7 @@ class GraphTask:
 
     def _traverse(self, roots: list[tuple[Node, int, Tensor | None]]) -> None:
         self.roots = [node for node, _, _ in roots]
-        if (has_marks() and any_marked(_count_dependencies(self.roots))) or any(
+        if (has_marks() and any_marked(count_dependencies(self.roots))) or any(
             seed is not None and isinstance(seed._array, Payload) for _, _, seed in roots
         ):
             self.xp = tensors  # there is no raw array in what is differentiated
@@ -135,14 +137,11 @@ class GraphTask:
         xp = self.xp
         buffers: dict[Node, Any] = {}
         for node, number, seed in roots:
-            if seed is None:
-                grad = xp.seed(*output_of(node, number))
-            else:
-                grad = xp.from_tensor(seed)
+            grad = xp.seed(*output_of(node, number)) if seed is None else xp.from_tensor(seed)
             self._receive(buffers, node, number, grad)
         waiting = list(buffers)
         if self.needed is not None:
-            needed = self.needed = _needed_nodes(self.roots, self.needed)
+            needed = self.needed = needed_nodes(self.roots, self.needed)
             waiting = [node for node in buffers if node in needed]
         owned: set[Node] = set()  # nodes whose buffer nobody else holds: it may be written to
         if (
@@ -261,7 +260,7 @@ class GraphTask:
     ) -> None:
         """Runs each node when its gradients have all arrived, leaves first, then the newest."""
         needed = self.needed
-        pending = _count_dependencies(waiting)
+        pending = count_dependencies(waiting)
         order = itertools.count()
         heap: list[tuple[int, int, Node]] = []
         for node in waiting:
@@ -396,46 +395,3 @@ def _run_in_thread(run: Callable[[Any], None], roots: Any) -> None:
     thread.join()
     if failed:
         raise failed[0]
-
-
-def _count_dependencies(roots: list[Node]) -> dict[Node, int]:
-    """How many gradients each reachable node will get from other nodes."""
-    pending = dict.fromkeys(roots, 0)
-    stack = list(pending)
-    while stack:
-        for target, _ in stack.pop()._edges:
-            if target is None:
-                continue
-            if target in pending:
-                pending[target] += 1
-            else:
-                pending[target] = 1
-                stack.append(target)
-    return pending
-
-
-def _needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node]:
-    """The nodes from which a wanted one can be reached: a depth-first search without recursion."""
-    needed = set(wanted)
-    seen: set[Node] = set()
-    for root in roots:
-        if root in seen:
-            continue
-        seen.add(root)
-        stack = [(root, iter(root._edges))]
-        while stack:
-            node, edges = stack[-1]
-            for target, _ in edges:
-                if target is None:
-                    continue
-                if target not in seen:
-                    seen.add(target)
-                    stack.append((target, iter(target._edges)))
-                    break
-                if target in needed:
-                    needed.add(node)
-            else:
-                stack.pop()
-                if node in needed and stack:
-                    needed.add(stack[-1][0])
-    return needed

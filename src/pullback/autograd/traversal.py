@@ -1,0 +1,50 @@
+"""Searches through the graph that run nothing: who waits for how many, and who leads where."""
+
+from __future__ import annotations
+
+from pullback.autograd.node import Node
+
+__all__ = ["count_dependencies", "needed_nodes"]
+
+
+def count_dependencies(roots: list[Node]) -> dict[Node, int]:
+    """How many gradients each reachable node will get from other nodes."""
+    pending = dict.fromkeys(roots, 0)
+    stack = list(pending)
+    while stack:
+        for target, _ in stack.pop()._edges:
+            if target is None:
+                continue
+            if target in pending:
+                pending[target] += 1
+            else:
+                pending[target] = 1
+                stack.append(target)
+    return pending
+
+
+def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node]:
+    """The nodes from which a wanted one can be reached: a depth-first search without recursion."""
+    needed = set(wanted)
+    seen: set[Node] = set()
+    for root in roots:
+        if root in seen:
+            continue
+        seen.add(root)
+        stack = [(root, iter(root._edges))]
+        while stack:
+            node, edges = stack[-1]
+            for target, _ in edges:
+                if target is None:
+                    continue
+                if target not in seen:
+                    seen.add(target)
+                    stack.append((target, iter(target._edges)))
+                    break
+                if target in needed:
+                    needed.add(node)
+            else:
+                stack.pop()
+                if node in needed and stack:
+                    needed.add(stack[-1][0])
+    return needed
