@@ -6,10 +6,10 @@
 
 A node runs once, when all its gradients have arrived, so it and its hooks see one total. Numbers
 grow as nodes are recorded, so within a thread the highest number is always such a node. Leaves have
-the highest number of all: a leaf's gradient is complete as early as possible. Only a hook could tell
-when that is, so only a graph with hooks has its dependencies counted; and one that several threads
-have recorded, where numbers say nothing. Nothing recurses: a chain of a million nodes is a loop of a
-million rounds.
+the highest number of all: a leaf's gradient is complete as early as possible. Only a hook could
+tell when that is, so only a graph with hooks has its dependencies counted; and one that several
+threads have recorded, where numbers say nothing. Nothing recurses: a chain of a million nodes is a
+loop of a million rounds.
 
 With `inputs`, only nodes on a path to one of them run. A gradient that is asked for is *captured*
 when it arrives, after its tensor hooks; the node that it arrives at runs only if something behind
@@ -39,8 +39,8 @@ from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node, numbers_are_unique
 from pullback.autograd.part import Part
 from pullback.autograd.payload_nodes import any_marked, has_marks
-from pullback.autograd.traversal import count_dependencies, needed_nodes
 from pullback.autograd.samples import settled
+from pullback.autograd.traversal import count_dependencies, needed_nodes
 from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
@@ -117,11 +117,10 @@ class GraphTask:
         try:
             # What formulas make and write to is no business of the transforms around the pass.
             set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
-            with np.errstate(all="ignore"):  # singular points; anomaly mode finds what they give
-                if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
-                    _run_in_thread(self._traverse, roots)
-                else:
-                    self._traverse(roots)
+            if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
+                _run_in_thread(self._traverse, roots)
+            else:
+                self._traverse(roots)
         finally:
             _current.set(outer)
             set_state(state)  # exactly: a hook may have changed the mode for good

@@ -24,7 +24,7 @@ _freed = Condition()
 _waiting = 0
 
 
-def run_in_turn(task: GraphTask, roots: list[tuple[Node, int, Tensor]]) -> dict[int, Any]:
+def run_in_turn(task: GraphTask, roots: list[tuple[Node, int, Tensor | None]]) -> dict[int, Any]:
     """Runs a pass when its root is free, without NumPy's warnings at singular points."""
     with np.errstate(all="ignore"):  # anomaly mode finds what is not finite
         if task.retain_graph or not roots or current_graph_task_id() != -1:
