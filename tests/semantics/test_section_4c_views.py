@@ -245,3 +245,11 @@ def test_one_view_of_a_list_of_one(lib):
     (only,) = w.unbind()
     (only * 2).backward()
     assert w.grad.tolist() == [2.0]
+
+
+def test_gradients_of_single_elements_add_up_in_their_places(pb):
+    """Two slices with integers only, one of them read twice."""
+    w = pb.leaf(1.0, 2.0, 3.0)
+    a = w * 1
+    (a[0] * a[0] + a[2] * 5.0 + a[0]).backward()
+    assert w.grad.tolist() == [3.0, 0.0, 5.0]

@@ -10,7 +10,7 @@ from pullback.autograd.node import LAST, NO_EDGE, Edge, Node
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
-from pullback.tensor.meta import OWN
+from pullback.tensor.meta import OWN, Meta
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, meta_of
 
@@ -36,7 +36,7 @@ class AccumulateGrad(Node):
         self._seq = LAST
         array = variable._array
         self._shape = array.shape
-        wanted = meta_of(variable).grad_dtype
+        wanted = OWN if variable._meta is None else variable._meta.grad_dtype
         self._dtype = array.dtype if wanted is OWN else wanted
         self._hooks = None
         if isinstance(array, Payload):
@@ -77,7 +77,9 @@ def leaf_edge(tensor: Tensor) -> Edge:
     """The edge of a tensor without history: to its accumulator, or nowhere."""
     if not tensor._flags & REQUIRES_GRAD:
         return NO_EDGE
-    meta = meta_of(tensor)
+    meta = tensor._meta
+    if meta is None:
+        meta = tensor._meta = Meta()
     node = None if meta.accumulator is None else meta.accumulator()
     if node is None:
         with _lock:

@@ -301,6 +301,11 @@ class _Nowhere(Node):
 
 def _seeds(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | None]]:
     """The roots' nodes with the gradient that each starts from; None stands for ones."""
+    if given is None and len(roots) == 1 and type(roots[0]) is Tensor:
+        edge, array = roots[0]._edge, roots[0]._array
+        is_loss = type(array) is np.ndarray and not array.shape and array.dtype.kind == "f"
+        if edge is not None and is_loss:
+            return [(*edge, None)]  # what nearly every pass begins with
     gradients = [None] * len(roots) if given is None else _listed(given)
     if len(gradients) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")

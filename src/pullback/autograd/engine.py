@@ -127,12 +127,14 @@ class GraphTask:
         return self.captured
 
     def _traverse(self, roots: list[tuple[Node, int, Tensor | None]]) -> None:
-        self.roots = [node for node, _, _ in roots]
-        if (has_marks() and any_marked(count_dependencies(self.roots))) or any(
-            seed is not None and isinstance(seed._array, Payload) for _, _, seed in roots
-        ):
-            self.xp = tensors  # there is no raw array in what is differentiated
+        for node, _, seed in roots:
+            self.roots.append(node)
+            if seed is not None and isinstance(seed._array, Payload):
+                self.payloads = True
+        if has_marks() and any_marked(count_dependencies(self.roots)):
             self.payloads = True
+        if self.payloads:
+            self.xp = tensors  # there is no raw array in what is differentiated
         xp = self.xp
         buffers: dict[Node, Any] = {}
         for node, number, seed in roots:
@@ -147,7 +149,7 @@ class GraphTask:
             xp is arrays
             and type(self) is GraphTask
             and numbers_are_unique()
-            and all(type(node) is AccumulateGrad for node in self.captures)
+            and (not self.captures or {*map(type, self.captures)} == {AccumulateGrad})
         ):
             waiting = self._run_in_sequence(waiting, buffers, owned)
         if waiting:

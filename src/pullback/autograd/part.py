@@ -42,5 +42,4 @@ class Part:
 
     def add_to(self, whole: NDArray[Any]) -> None:
         """Adds the part to a gradient that may be written to."""
-        place = whole[self.index]
-        place += self.grad
+        whole[self.index] += self.grad

@@ -139,10 +139,13 @@ def edge_of(tensor: Tensor) -> Edge:
     edge = tensor._edge
     if edge is not None:
         return edge
-    view = view_of(tensor)
+    meta = tensor._meta
+    view = None if meta is None else meta.view
     if view is None:
         return leaf_edge(tensor)
-    refresh(tensor)
+    counter = tensor._counter
+    if type(counter) is not list or counter[0] != view.version:
+        refresh(tensor)
     return leaf_edge(tensor) if view.edge is None else view.edge
 
 

@@ -183,7 +183,9 @@ def _erfinv(p: Array) -> Array:
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)), real or complex."""
     with np.errstate(over="ignore"):  # where exp overflows, the result is 0 and right
-        return 1 / (1 + np.exp(-x))
+        power = np.exp(-x)
+    power += 1.0
+    return np.reciprocal(power)
 
 
 def logit(x: Any, eps: float | None = None) -> Any:

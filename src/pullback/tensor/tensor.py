@@ -106,7 +106,8 @@ class Tensor(TensorMethods):
     @property
     def shape(self) -> tuple[int, ...]:
         """The length of each axis."""
-        return np.shape(self._array)
+        array = self._array
+        return () if type(array) in _PYTHON_NUMBERS else array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -119,12 +120,14 @@ class Tensor(TensorMethods):
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return np.ndim(self._array)
+        array = self._array
+        return 0 if type(array) in _PYTHON_NUMBERS else array.ndim
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.size(self._array))
+        array = self._array
+        return 1 if type(array) in _PYTHON_NUMBERS else array.size
 
     @property
     def itemsize(self) -> int:
