@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pullback.batching.align import aligned, union
+from pullback.batching.align import aligned, tensors_in, union
 from pullback.batching.rules import array_rule
 from pullback.kernels.batching.axes import Rule, padded
 from pullback.kernels.batching.indexing import put_
 from pullback.kernels.indexing import copy_ as checked_source
-from pullback.tensor.memory import check_writable, overwrite
+from pullback.tensor.batched import BatchedArray
+from pullback.tensor.memory import check_no_partial_overlap, check_writable, overwrite
 from pullback.tensor.promote import promote
 from pullback.tensor.tensor import Tensor
 
@@ -26,8 +27,10 @@ def write_kernel(operator: Any, loop: Callable[..., Any]) -> Callable[..., Any]:
     rule: Rule | None = _SPECIAL.get(name) or array_rule(name.removesuffix("_"))
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        levels, sizes = union((self, *args, *kwargs.values()))
+        values = (*args, *kwargs.values())
+        levels, sizes = union((self, *values))
         promote(self, levels, sizes, own)
+        _check_overlap(self, values)
         if rule is None:
             loop(self, *args, **kwargs)
             return self
@@ -43,6 +46,20 @@ def write_kernel(operator: Any, loop: Callable[..., Any]) -> Callable[..., Any]:
         return self
 
     return call
+
+
+def _check_overlap(self: Tensor, values: tuple[Any, ...]) -> None:
+    """Refuses an input that lies partly in the memory that is written to, in any one sample."""
+    for other in tensors_in(values):
+        if other is not self and other._counter is self._counter is not None:
+            first, second = self._array, other._array
+            if type(second) is BatchedArray and first.array.size and second.array.size:
+                check_no_partial_overlap(_sample(first), _sample(second))
+
+
+def _sample(held: BatchedArray) -> Any:
+    place: Any = (*(0,) * len(held.levels), ...)
+    return held.array[place]
 
 
 def _copy(k: int, target: Any, src: Any) -> Any:
