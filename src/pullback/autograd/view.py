@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -88,6 +89,8 @@ def make_view(
         view._counter = counter
         view._meta = meta = Meta()
         meta.view = View(parent, step, Creation.RECORDED, (node, number), counter[0])
+        if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
+            counter.append(ref(view))
         return view
     view = wrap(array)
     if not parent._flags & TRACKED and node is None:
