@@ -143,7 +143,7 @@ class GraphTask:
         waiting = list(buffers)
         if self.needed is not None:
             needed = self.needed = needed_nodes(self.roots, self.needed)
-            waiting = [node for node in buffers if node in needed]
+            waiting = [node for node in buffers if needed is None or node in needed]
         owned: set[Node] = set()  # nodes whose buffer nobody else holds: it may be written to
         if (
             xp is arrays

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from pullback.tensor.tensor import NO_COUNTER, Tensor, fresh, version_of
 __all__ = ["Namespace", "arrays", "owned_copy", "tensors"]
 
 
+_total: Callable[[Any], Any] = partial(np.add.reduce, axis=None)
 _SMALL = 16_384  # elements; below it, filling an array beats making a view with broadcast_to
 
 
@@ -142,6 +144,10 @@ class _Arrays(Namespace):
         copy = empty_in_layout(grad.shape, grad.dtype, layout)
         np.copyto(copy, grad)
         return copy
+
+    def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
+        """Undoes broadcasting; that of a single number, as in ``2.5 * x``, in one step."""
+        return super().sum_to(grad, shape, blame) if shape else _total(grad)
 
     def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """The gradient that a pass starts from; for a number, a number, which costs least."""

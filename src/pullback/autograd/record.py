@@ -125,7 +125,7 @@ def record_view(
             attach(node, copy, (True,))
         return copy
     if node is not None:
-        node._seq = next_sequence_number()
+        node._seq = get_following()()
         node._shape = array.shape
         node._dtype = array.dtype
         if isinstance(array, Payload):  # a view of an array may be none: the door of a level

@@ -23,8 +23,31 @@ def count_dependencies(roots: list[Node]) -> dict[Node, int]:
     return pending
 
 
-def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node]:
-    """The nodes from which a wanted one can be reached: a depth-first search without recursion."""
+def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node] | None:
+    """The nodes from which a wanted one can be reached; None if these are all."""
+    return None if _all_end_at(roots, wanted) else _search(roots, wanted)
+
+
+def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
+    """Whether every path from the roots ends at a wanted node, as with all parameters of a loss."""
+    seen = set(roots)
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        is_end = True
+        for target, _ in node._edges:
+            if target is not None:
+                is_end = False
+                if target not in seen:
+                    seen.add(target)
+                    stack.append(target)
+        if is_end and node not in wanted:
+            return False
+    return True
+
+
+def _search(roots: list[Node], wanted: set[Node]) -> set[Node]:
+    """A depth-first search without recursion."""
     needed = set(wanted)
     seen: set[Node] = set()
     for root in roots:

@@ -100,7 +100,15 @@ def cross(a: Array, b: Array, *, axis: int = -1) -> Array:
     """The cross product of vectors with three components."""
     if not all(-x.ndim <= axis < x.ndim and x.shape[axis] == 3 for x in (a, b)):
         raise ValueError(f"shapes {a.shape} and {b.shape} need length 3 along axis {axis}")
-    return np.cross(a, b, axis=axis)
+    if axis != -1:
+        return np.cross(a, b, axis=axis)
+    # NumPy's own takes five times as long for a single vector, because it moves axes first.
+    x, y, z = a[..., 0], a[..., 1], a[..., 2]
+    u, v, w = b[..., 0], b[..., 1], b[..., 2]
+    first, second, third = y * w - z * v, z * u - x * w, x * v - y * u
+    result = np.empty((*first.shape, 3), first.dtype)
+    result[..., 0], result[..., 1], result[..., 2] = first, second, third
+    return result
 
 
 @named("")
