@@ -29,6 +29,10 @@ def test_rule_7_57(lib):
     assert lib.slopes(smallest, [1.0, 1.0, 3.0]) == [1, 0, 0]
 
 
+def test_rule_7_59(lib):
+    assert lib.slopes(lib.max, [nan, 1.0, nan]) == [0.5, 0, 0.5]
+
+
 @pytest.mark.parametrize("options", [{}, {"axis": 0}])
 def test_rule_7_60(pb, options):
     """PyTorch gives NaN to all elements; here the elements that are NaN share."""
