@@ -315,8 +315,10 @@ class GraphTask:
 
     def _leads_on(self, node: Node) -> bool:
         """Whether something behind a captured node is needed too."""
-        needed = self.needed or ()
-        return any(target in needed for target, _ in node._edges)
+        needed = self.needed
+        return any(
+            target is not None and (needed is None or target in needed) for target, _ in node._edges
+        )
 
     def _check_and_receive(
         self, buffers: dict[Node, Any], source: Node, target: Node, number: int, grad: Any
