@@ -17,13 +17,16 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── NotFiniteError          FloatingPointError            inf or NaN, where it is looked for
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── CodegenError                RuntimeError                  a table or formula refused
+    ├── OpCheckError                AssertionError                an operator that opcheck refuses
     ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
     ├── NoDataError                 NotImplementedError           values of a tensor without data
     └── DispatchError               RuntimeError                  about operators and their tables
         ├── DispatchKeyError        ValueError                    a key that is unknown or misused
         ├── RegistrationError                                     a definition or kernel refused
         │   ├── KernelTypeError     TypeError                     a kernel that cannot be called
-        │   └── LibraryKindError    ValueError                    a library kind or name refused
+        │   ├── LibraryKindError    ValueError                    a library kind or name refused
+        │   ├── OperatorDefinitionError ValueError                a custom operator refused
+        │   └── UnsupportedSchemaError NotImplementedError        a schema without such a rule
         ├── DestroyedLibraryError   AssertionError                a library used after its end
         ├── OperatorNotFoundError   AttributeError                no operator of that name
         ├── KernelNotFoundError     NotImplementedError           a call that reaches no kernel
@@ -58,12 +61,15 @@ __all__ = [
     "LibraryKindError",
     "NoDataError",
     "NotFiniteError",
+    "OpCheckError",
+    "OperatorDefinitionError",
     "OperatorNotFoundError",
     "PullbackError",
     "RegistrationError",
     "SavedVersionError",
     "SchemaError",
     "UnsupportedDtypeError",
+    "UnsupportedSchemaError",
 ]
 
 
@@ -135,6 +141,10 @@ class DerivativeMissingError(AutogradError, NotImplementedError):
     """An operator has no derivative of the kind that is asked for."""
 
 
+class OpCheckError(PullbackError, AssertionError):
+    """``opcheck`` found something wrong with an operator; the message is its table."""
+
+
 class UnsupportedDtypeError(PullbackError, TypeError, NotImplementedError):
     """An operator is not defined for the data type of an argument.
 
@@ -164,6 +174,14 @@ class KernelTypeError(RegistrationError, TypeError):
 
 class LibraryKindError(RegistrationError, ValueError):
     """A library's kind or namespace is not allowed."""
+
+
+class OperatorDefinitionError(RegistrationError, ValueError):
+    """The name, hints, schema or tags of a custom operator are not allowed."""
+
+
+class UnsupportedSchemaError(RegistrationError, NotImplementedError):
+    """A rule was registered for an operator whose schema cannot have one."""
 
 
 class DestroyedLibraryError(DispatchError, AssertionError):

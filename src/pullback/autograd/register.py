@@ -42,7 +42,7 @@ from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TRANSFORM, 
 from pullback.dispatch.table import Kernel, OperatorEntry
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
 
-__all__ = ["Function", "register", "register_composite"]
+__all__ = ["Function", "refreshing", "register", "register_composite"]
 
 _PYTHON = KEY_BITS[DispatchKey.Python]
 
@@ -131,7 +131,7 @@ def _linker(
 ) -> Callable[[Any, int], Function]:
     def link(operator: Any, flags: int) -> Function:
         if flags & PLAIN_VIEW:
-            return _refreshing(operator)
+            return refreshing(operator)
         if flags & DUAL:
             return dual(link(operator, flags & ~DUAL))  # type: ignore[no-any-return]
         below = operator.below(flags & after_autograd)
@@ -206,7 +206,7 @@ def _select_backend(operator: Any, flags: int) -> Function:
     return kernel.link(operator, own)  # type: ignore[no-any-return]
 
 
-def _refreshing(operator: Any) -> Function:
+def refreshing(operator: Any) -> Function:
     """Looks after views whose base may have been written to, then calls what fits them now."""
     entry: OperatorEntry = operator.entry
 

@@ -15,6 +15,7 @@ from pullback.autograd.saved import version
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
 from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, InferenceError, InplaceError
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
@@ -84,7 +85,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
 
 def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:
     """The tensor's own array, sharing memory; with `force`, also of a tensor that requires grad."""
-    if requires_grad(self) and not force:
+    if requires_grad(self) and is_grad_enabled() and not force:
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

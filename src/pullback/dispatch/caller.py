@@ -1,19 +1,30 @@
 """Where in the user's code something happened: for registrations and warnings.
 
-The innermost frame counts that is neither the dispatcher's own nor a compiled call function.
+The innermost frame counts that is neither of the dispatcher, nor of the package for custom
+operators, nor a compiled call function.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
 import warnings
 from types import FrameType
 
-__all__ = ["caller_location", "warn_caller"]
+__all__ = ["caller_location", "note_replaced", "same_place", "warn_caller"]
 
-_DISPATCH = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_OURS = (_DISPATCH, "<operator ")
+_log = logging.getLogger("pullback.library")
+# Cells of notebooks and lines of a console have names that change from run to run.
+_INTERACTIVE = re.compile(r"<ipython-input-|<stdin>|<console>|.*[/\\]ipykernel_\d+[/\\]")
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OURS = (
+    os.path.join(_PACKAGE, "dispatch", ""),
+    os.path.join(_PACKAGE, "library", ""),
+    "<operator ",
+)
 
 
 def _caller() -> FrameType:
@@ -41,3 +52,13 @@ def warn_caller(message: str) -> None:
         # The module's own memory of warnings: each line is told as often as the filters say.
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+def same_place(first: str, second: str) -> bool:
+    """Whether two locations are the same line, or both were typed in by hand."""
+    return first == second or bool(_INTERACTIVE.match(first) and _INTERACTIVE.match(second))
+
+
+def note_replaced(what: str, location: str) -> None:
+    """Notes that code which has been run before was run again, and replaces what it registered."""
+    _log.warning("%s is defined again at %s, which replaces the older definition", what, location)

@@ -5,7 +5,7 @@ Each call without `lib` makes a library that is kept for the life of the process
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar, overload
 
@@ -13,22 +13,25 @@ from pullback.dispatch.keys import BACKENDS, DispatchKey, parse_key
 from pullback.dispatch.library import Library
 from pullback.errors import DispatchKeyError, LibraryKindError
 
-__all__ = ["define", "impl"]
+__all__ = ["DEVICES", "define", "impl", "library_for"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_DEVICES = {backend.lower(): DispatchKey[backend] for backend in BACKENDS}
+DEVICES = {backend.lower(): DispatchKey[backend] for backend in BACKENDS}
 
 _kept_libraries: list[Library] = []
 
 
-def define(qualname: str, schema: str, *, lib: Library | None = None) -> None:
+def define(
+    qualname: str, schema: str, *, lib: Library | None = None, tags: Iterable[str] = ()
+) -> None:
     """Defines an operator for the life of the process, or of `lib`.
 
     Args:
         qualname: namespace and name, ``"ns::op"``.
         schema: arguments and returns without a name, ``"(Tensor x) -> Tensor"``.
         lib: the library that owns the definition.
+        tags: ``"inplace"`` or ``"out"``, and any others.
 
     >>> with Library("once", "FRAGMENT") as lib:
     ...     define("once::twice", "(Tensor x) -> Tensor", lib=lib)
@@ -41,8 +44,8 @@ def define(qualname: str, schema: str, *, lib: Library | None = None) -> None:
             f"define: expected schema to look like '(Tensor x, int n) -> Tensor', without a name, "
             f"but got {schema!r}"
         )
-    with _library(lib, namespace) as library:
-        library.define(qualname + schema.strip())
+    with library_for(lib, namespace) as library:
+        library.define(qualname + schema.strip(), tags=tags)
 
 
 @overload
@@ -84,7 +87,7 @@ def impl(
     keys = _keys(types)
 
     def register(fn: _F) -> _F:
-        with _library(lib, namespace) as library, ExitStack() as undo:
+        with library_for(lib, namespace) as library, ExitStack() as undo:
             for key in keys:
                 undo.enter_context(library.impl(qualname, fn, key))
             undo.pop_all()  # all of them are registered, or none
@@ -115,12 +118,12 @@ def _keys(types: str | Sequence[str]) -> list[DispatchKey]:
 def _device_key(device: str) -> DispatchKey:
     if device == "default":
         return DispatchKey.CompositeExplicitAutograd
-    known = _DEVICES.get(device) if isinstance(device, str) else None
+    known = DEVICES.get(device) if isinstance(device, str) else None
     return known or parse_key(device)
 
 
 @contextmanager
-def _library(given: Library | None, namespace: str) -> Iterator[Library]:
+def library_for(given: Library | None, namespace: str) -> Iterator[Library]:
     """The library to register with: the given one, or a new one that is kept if all goes well."""
     if given is not None:
         if not isinstance(given, Library):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -20,6 +20,7 @@ from pullback.dispatch.operator import OpOverload
 from pullback.dispatch.queries import get_operator
 from pullback.dispatch.registry import RegistrationHandle
 from pullback.dispatch.table import LOCK, Kernel, OperatorEntry
+from pullback.dispatch.tags import check_tags
 from pullback.errors import (
     DestroyedLibraryError,
     DispatchKeyError,
@@ -91,12 +92,19 @@ class Library:
         self.dispatch_key = None if dispatch_key == "" else parse_key(dispatch_key)
         self._handles: dict[RegistrationHandle, None] = {}  # ordered
         if kind == "DEF":
-            registry.claim_namespace(ns, location).belong_to(self._handles)
+            registry.claim_namespace(ns, location, self._handles).belong_to(self._handles)
         # A finalizer, and no __del__: at interpreter exit it runs while modules are still whole.
         self._finalizer = weakref.finalize(self, registry.destroy_all, self._handles)
 
-    def define(self, schema: str) -> str:
+    def define(self, schema: str, *, tags: Iterable[str] = ()) -> str:
         """Defines an operator and returns its qualified name.
+
+        Defining it again from the same line, as a notebook cell that is run twice does, replaces
+        the older definition.
+
+        Args:
+            schema: name, arguments and returns.
+            tags: ``"inplace"`` or ``"out"``, and any others.
 
         >>> with Library("geometry", "DEF") as lib:
         ...     lib.define("area(Tensor width, Tensor height) -> Tensor")
@@ -111,14 +119,16 @@ class Library:
             )
         parsed = parse_schema(schema, dialect="loose")
         _check_argument_names(parsed)
+        kept = check_tags(parsed, tags)
         name = self._qualify(str(parsed.name))
         parsed = replace(parsed, name=replace(parsed.name, namespace=self.ns))
         with LOCK:
             self._check_alive()  # again: it may have ended meanwhile
+            registry.replace_same_place(name, location)
             registry.check_undefined(parsed, name)
             for kernel in _stacked_kernels(registry.find(name)):
                 _check_signature(kernel, parsed, name)
-            registry.define(parsed, name, location).belong_to(self._handles)
+            registry.define(parsed, name, location, kept).belong_to(self._handles)
         return name
 
     def impl(

@@ -102,6 +102,11 @@ class OpOverload:
         return schema
 
     @property
+    def tags(self) -> tuple[str, ...]:
+        """What the operator's author promises beyond the schema."""
+        return self._entry.tags
+
+    @property
     def namespace(self) -> str:
         """The namespace, without the operator's name."""
         return self._entry.name.split("::")[0]

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from pullback.dispatch.caller import note_replaced, same_place
 from pullback.dispatch.calling import source_name
 from pullback.dispatch.dump import missing_kernel
 from pullback.dispatch.keys import DispatchKey
@@ -34,11 +35,13 @@ __all__ = [
     "implement",
     "namespace_operators",
     "register_fallback",
+    "replace_same_place",
 ]
 
 _packets: dict[str, OpOverloadPacket] = {}
 _fallbacks: dict[DispatchKey, Kernel] = {}
-_definers: dict[str, str] = {}  # namespace -> where its DEF library was made
+# namespace -> where its DEF library was made, and what it has registered
+_definers: dict[str, tuple[str, dict[RegistrationHandle, None]]] = {}
 _override_warned = False
 
 
@@ -100,16 +103,22 @@ def fallbacks() -> dict[DispatchKey, Kernel]:
         return dict(_fallbacks)
 
 
-def claim_namespace(namespace: str, location: str) -> RegistrationHandle:
-    """Makes one library the only DEF library of a namespace."""
+def claim_namespace(
+    namespace: str, location: str, handles: dict[RegistrationHandle, None]
+) -> RegistrationHandle:
+    """Makes one library the only DEF library of a namespace; `handles` is all that it registers."""
     with LOCK:
-        if namespace in _definers:
+        present, registered = _definers.get(namespace, ("", {}))
+        if present and same_place(present, location):
+            note_replaced(f"the library of {namespace!r}", location)
+            destroy_all(registered)
+        elif present:
             raise RegistrationError(
                 f"Only a single TORCH_LIBRARY (a library of kind 'DEF') can define the namespace "
                 f"{namespace!r} at a time, and one exists already, made at "
-                f"{_definers[namespace]}. Use kind 'FRAGMENT' to add operators to it."
+                f"{present}. Use kind 'FRAGMENT' to add operators to it."
             )
-        _definers[namespace] = location
+        _definers[namespace] = (location, handles)
         return RegistrationHandle(lambda: _release_namespace(namespace))
 
 
@@ -128,18 +137,36 @@ def check_undefined(schema: FunctionSchema | str, name: str) -> None:
         )
 
 
-def define(schema: FunctionSchema | str, name: str, location: str) -> RegistrationHandle:
+def replace_same_place(name: str, location: str) -> None:
+    """Ends a definition that was made at the very place that now defines the operator again."""
+    entry = ENTRIES.get(name)
+    if entry is None or not entry.is_defined or not same_place(entry.location, location):
+        return
+    note_replaced(name, location)
+    assert entry.definition is not None, "a defined operator has the handle of its definition"
+    entry.definition.destroy()
+    left = ENTRIES.get(name)
+    if left is not None:  # its kernels belong to the older run of the same lines
+        left.kernels.clear()
+        del ENTRIES[name]
+
+
+def define(
+    schema: FunctionSchema | str, name: str, location: str, tags: tuple[str, ...] = ()
+) -> RegistrationHandle:
     """Defines an operator; kernels that came before it become reachable."""
     with LOCK:
         check_undefined(schema, name)
         entry = ENTRIES.get(name) or _new_entry(name)
         entry.declaration = schema
         entry.location = location
+        entry.tags = tags
         packet = _packet(name)
         entry.operator = OpOverload(entry, packet)
         packet._add(entry.operator)
         entry.invalidate()
-        return RegistrationHandle(lambda: _undefine(entry))
+        handle = entry.definition = RegistrationHandle(lambda: _undefine(entry))
+        return handle
 
 
 def find_packet(name: str) -> OpOverloadPacket | None:
@@ -181,6 +208,7 @@ def _undefine(entry: OperatorEntry) -> None:
         _new_entry(entry.name).kernels = entry.kernels
     entry.declaration = None
     entry.kernels = {}
+    entry.definition = None
     linecache.cache.pop(source_name(entry.name), None)
     entry.invalidate()
 
@@ -197,7 +225,9 @@ def implement(name: str, kernel: Kernel) -> RegistrationHandle:
 
 
 def _discard(name: str, kernel: Kernel) -> None:
-    entry = ENTRIES[name]
+    entry = ENTRIES.get(name)
+    if entry is None:  # another run of the same lines has replaced the operator
+        return
     entry.discard(kernel)
     if not entry.kernels and not entry.is_defined:
         del ENTRIES[name]

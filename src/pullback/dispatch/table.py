@@ -188,10 +188,12 @@ class OperatorEntry:
         self.name = name
         self.declaration: FunctionSchema | str | None = None
         self.location = ""
+        self.tags: tuple[str, ...] = ()
+        self.definition: Any = None  # the handle that ends the definition
         self.operator: Any = None
         self.kernels: dict[DispatchKey, list[Kernel]] = {}
         self._fallbacks = fallbacks
-        self._missing = missing
+        self.missing = missing
         self._entries: dict[DispatchKey, Entry] = {}
         # What generated call functions read: linked callables by thread state and flags of the
         # arguments, and by key set. Emptied, never replaced.
@@ -323,7 +325,7 @@ class OperatorEntry:
         key = highest_key(flags)
         kernel = self.entry(key).kernel
         if kernel is None:
-            raise self._missing(self, key)
+            raise self.missing(self, key)
         if kernel.fallthrough:
             raise DispatchError(
                 f"{self.name}: a call or redispatch to {key.name}, where it falls through "

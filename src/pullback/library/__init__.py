@@ -7,11 +7,43 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from pullback.dispatch import Library, define, fallthrough_kernel, get_kernel, impl
+from pullback.library.custom_op import CustomOp
+from pullback.library.define_custom import custom_op
+from pullback.library.fake import get_ctx
+from pullback.library.infer import Device, infer_schema
+from pullback.library.register import (
+    impl_abstract,
+    impl_backward,
+    impl_save_for_backward,
+    register_autograd,
+    register_fake,
+    register_jvp,
+    register_kernel,
+)
 
 if _TYPE_CHECKING:
     from pullback.library.load import load_ops
 
-__all__ = ["Library", "define", "fallthrough_kernel", "get_kernel", "impl", "load_ops"]
+__all__ = [
+    "CustomOp",
+    "Device",
+    "Library",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "get_kernel",
+    "impl",
+    "impl_abstract",
+    "impl_backward",
+    "impl_save_for_backward",
+    "infer_schema",
+    "load_ops",
+    "register_autograd",
+    "register_fake",
+    "register_jvp",
+    "register_kernel",
+]
 
 
 def __getattr__(name: str) -> _Any:

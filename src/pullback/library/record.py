@@ -1,0 +1,388 @@
+"""The autograd kernel of custom operators: records a node whose formula is user code.
+
+One node class for both styles of gradients. Arguments and results may be lists, so what the user
+sees is grouped as in the schema, and what the engine sees is flat: one edge for every tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
+from pullback.autograd.function import Function as UserFunction
+from pullback.autograd.function import FunctionCtx
+from pullback.autograd.node import Edge, HookLists, get_counter, next_sequence_number
+from pullback.autograd.payload_nodes import mark, zeros_beside
+from pullback.autograd.register import refreshing
+from pullback.autograd.view import edge_of, view_of
+from pullback.dispatch import OpOverload, after_autograd
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import SAVED_HOOKS, get_state, set_state
+from pullback.errors import AutogradError, AutogradNotRegisteredError
+from pullback.library.forward import forward_kernel
+from pullback.library.gradients import flat_gradients
+from pullback.library.named import call_named, saved_tree
+from pullback.library.rules import Rules
+from pullback.library.running import QUIET, quiet, tensors_in
+from pullback.tensor.meta import Creation
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor, version_of, wrap
+
+__all__ = ["CustomOpNode", "autograd_linker"]
+
+_Function = Callable[..., Any]
+_ndarray = np.ndarray
+
+
+class CustomOpNode(FunctionCtx):
+    """One recorded call; also the `ctx` of its rules. Rare state is a class attribute until set."""
+
+    _rules: ClassVar[Rules]
+    _forward_cls = UserFunction
+    _hooks: HookLists | None = None
+    _metadata: dict[str, Any] | None = None
+    _outputs: int = 1  # type: ignore[misc]  # counted for every call
+    _to_save: tuple[Any, ...] | None = None
+    _for_forward: tuple[Any, ...] = ()
+    _kept: Any = ()
+    _was_read: bool = False
+    _dirty: tuple[Tensor, ...] = ()
+    _constant: tuple[Tensor, ...] = ()
+    _materializes: bool = True
+    # For each positional argument: whether it was a tensor; for a list, of each element.
+    _given: tuple[Any, ...]
+    # For each return: whether it was a tensor; for a list, how many it has.
+    _made: tuple[Any, ...] = (True,)
+    _saved: Any = None  # what the first half of gradients by name has returned
+
+    @property
+    def needs_input_grad(self) -> tuple[Any, ...]:  # type: ignore[override]
+        """For each positional argument, whether its gradient may be asked for; a list for lists."""
+        edges = iter(self._edges)
+
+        def needed(given: Any) -> Any:
+            if isinstance(given, tuple):
+                return [needed(item) for item in given]
+            return given and next(edges)[0] is not None
+
+        return tuple(needed(given) for given in self._given)
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+        """Runs the formula in force on the gradients, grouped as the schema's returns."""
+        single = self._outputs == 1
+        shapes = (self._shape,) if single else self._shape
+        dtypes = (self._dtype,) if single else self._dtype
+        flat = [xp.to_tensor(grad) for grad in grads]
+        if self._materializes or self._saved is not None:
+            known = next((grad for grad in flat if grad is not None), None)
+            for number, grad in enumerate(flat):
+                if grad is None and shapes[number] is not None:
+                    flat[number] = zeros_beside(known, shapes[number], dtypes[number])
+        grouped = _grouped(self._made, flat)
+        rules = self._rules
+        if self._saved is not None:
+            found = call_named(rules, self, self._saved, grouped)
+        elif rules.backward is not None:
+            found = flat_gradients(rules, self, rules.backward(self, *grouped))
+        else:
+            raise AutogradError(
+                f"Trying to backward through {rules.name} but no autograd formula was registered "
+                f"any more"
+            )
+        return tuple(None if grad is None else xp.from_tensor(grad) for grad in found)
+
+    def _keep_plainly(self) -> None:
+        """Keeps inputs as they are, without the questions that hooks and outputs ask."""
+        kept = []
+        for tensor in self._to_save or ():
+            if (
+                type(tensor) is not Tensor
+                or ((edge := tensor._edge) is not None and edge[0] is self)
+                or ((meta := tensor._meta) is not None and meta.view is not None)
+            ):
+                self._keep_saved()
+                return
+            counter = tensor._counter
+            kept.append((tensor, 0 if counter is None else counter[0]))
+        self._kept = kept
+
+
+def _grouped(made: tuple[Any, ...], flat: list[Any]) -> list[Any]:
+    values = iter(flat)
+    return [
+        [next(values) for _ in range(kind)]
+        if kind is not True and kind is not None
+        else (next(values) if kind else None)
+        for kind in made
+    ]
+
+
+def autograd_linker(rules: Rules) -> Callable[[OpOverload, int], _Function]:
+    """Links the operator's Autograd key for the flags of a call."""
+    make_node = _node_maker(rules)
+
+    def link(operator: OpOverload, flags: int) -> _Function:
+        if flags & PLAIN_VIEW:
+            return refreshing(operator)
+        if flags & DUAL:
+            return forward_kernel(rules, link(operator, flags & ~DUAL), make_node)
+        below = operator.below(flags & after_autograd)
+        missing = rules.missing_half()
+        if missing is not None:
+            return _raising(lambda: missing)
+        if not flags & REQUIRES_GRAD:
+            return _saving_anyway(rules, below) if rules.save is not None else below
+        if "out" in operator.tags:
+            return _raising(lambda: _out_error(rules))
+        if not rules.has_formula:
+            return _raising(lambda: _no_formula(rules))
+        return _recording(rules, below, make_node)
+
+    return link
+
+
+def _raising(error: Callable[[], Exception]) -> _Function:
+    def run(*_: Any, **__: Any) -> Any:
+        raise error()
+
+    return run
+
+
+def _no_formula(rules: Rules) -> AutogradNotRegisteredError:
+    return AutogradNotRegisteredError(
+        f"Autograd has not been implemented for operator {rules.name}: no autograd formula was "
+        f"registered, and an argument requires grad. Register one with register_autograd, or call "
+        f"the operator under no_grad() or with detach()ed arguments."
+    )
+
+
+def _out_error(rules: Rules) -> AutogradError:
+    return AutogradError(
+        f"{rules.name}: functions with out=... arguments don't support automatic differentiation, "
+        f"but one of the arguments requires grad. Call it under no_grad(), or use an operator "
+        f"without out arguments."
+    )
+
+
+def _saving_anyway(rules: Rules, below: _Function) -> _Function:
+    """`save` sees every call, also those that are not recorded."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = below(*args, **kwargs)
+        with _Quietly():
+            saved_tree(rules, args, kwargs, result)
+        return result
+
+    return run
+
+
+class _Quietly:
+    """A block in which nothing is recorded."""
+
+    __slots__ = ("_state",)
+
+    def __enter__(self) -> None:
+        self._state = get_state()
+        set_state(quiet(self._state))
+
+    def __exit__(self, *_: object) -> None:
+        set_state(self._state)
+
+
+def _node_maker(rules: Rules) -> Callable[[tuple[Any, ...]], CustomOpNode]:
+    """Makes the node of a call, from its positional arguments."""
+    base = rules.name.partition("::")[2].replace(".", "_")
+    cls: Any = type(f"{base}Backward", (CustomOpNode,), {"_rules": rules, "__module__": __name__})
+    arguments = rules.schema.arguments.flat_positional
+    tensors = [str(argument.type) == "Tensor" for argument in arguments]
+    simple = not any(
+        argument.type.is_tensor_like() and not plain
+        for argument, plain in zip(arguments, tensors, strict=True)
+    ) and not any(argument.takes_none for argument in arguments)
+    places = [place for place, plain in enumerate(tensors) if plain]
+    lists = [a.type.is_tensor_like() and a.type.is_list_like() is not None for a in arguments]
+    cls._given = tuple(tensors)
+    new: Any = object.__new__
+
+    def make_simple(args: tuple[Any, ...]) -> CustomOpNode:
+        node: CustomOpNode = new(cls)
+        node._edges = tuple([args[place]._edge or edge_of(args[place]) for place in places])
+        return node
+
+    def make(args: tuple[Any, ...]) -> CustomOpNode:
+        node: CustomOpNode = new(cls)
+        edges: list[Edge] = []
+        node._given = tuple(
+            [_taken(value, edges, list_) for value, list_ in zip(args, lists, strict=True)]
+        )
+        node._edges = tuple(edges)
+        return node
+
+    return make_simple if simple else make
+
+
+def _taken(value: Any, edges: list[Edge], is_list: bool) -> Any:
+    """Whether a value is a tensor, whose edge is noted; for a list of tensors, of each element."""
+    if is_list and isinstance(value, list | tuple):
+        return tuple([_taken(item, edges, False) for item in value])
+    if isinstance(value, Tensor):
+        edges.append(edge_of(value))
+        return True
+    return False
+
+
+def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Function:
+    """Records calls. Linked again whenever a rule or a mode changes, so both are read once."""
+    single = [str(ret.type) for ret in rules.schema.returns] == ["Tensor"]
+    plain = single and not rules.differentiable
+    setup = _setup(rules)
+    user = rules.setup_context if setup is None else None
+    hooked = bool(get_state().modes & SAVED_HOOKS)
+    anomaly = is_anomaly_enabled()
+    get, put, known, count = get_state, set_state, QUIET, get_counter
+    # One change of state serves kernel and setup, where the kernel is a checked function.
+    kernel, check = getattr(below, "unchecked", (below, None))
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        node = make_node(args)
+        counter = count()
+        node._seq = next_sequence_number() if counter is None else next(counter)
+        state = get()
+        put(known.get(state) or quiet(state))
+        try:
+            result = kernel(*args, **kwargs)
+            if check is not None:
+                result = check(args, kwargs, result)
+            if user is not None:
+                user(ctx=node, inputs=args, output=result)
+            elif setup is not None:
+                setup(node, args, kwargs, result)
+        finally:
+            put(state)
+        if (
+            plain
+            and type(result) is Tensor
+            and result._edge is None
+            and result._meta is None
+            and not result._flags & REQUIRES_GRAD
+            and not node._constant
+        ):
+            array = result._array
+            if type(array) is not _ndarray:
+                mark(node)
+            node._shape = array.shape
+            node._dtype = dtype = array.dtype
+            if dtype.kind in "fc":
+                result._edge = (node, 0)
+                result._flags |= REQUIRES_GRAD
+        else:
+            result = _attach_all(rules, node, result)
+            if any(isinstance(t._array, Payload) for t in tensors_in([args, result])):
+                mark(node)
+        if node._to_save is not None:
+            node._keep_saved() if hooked else node._keep_plainly()
+            node._to_save = None
+        if node._saved is not None:
+            node._saved.keep(node)
+        if anomaly:
+            remember_call(node)
+        return result
+
+    return run
+
+
+def _setup(rules: Rules) -> _Function | None:
+    """What is called between kernel and recording, unless that is the user's setup as it is."""
+    user = rules.setup_context
+    if rules.backward is None:
+
+        def save(node: Any, args: Any, kwargs: Any, result: Any) -> None:
+            node._saved = saved_tree(rules, args, kwargs, result)
+
+        return save
+    if user is None or not rules.schema.arguments.flat_kwarg_only:
+        return None
+    return lambda node, args, kwargs, result: user(
+        ctx=node, inputs=args, keyword_only_inputs=kwargs, output=result
+    )
+
+
+def _attached(node: CustomOpNode, number: int, tensor: Tensor) -> Tensor:
+    """A result with the node as its history; one that has a history already is wrapped anew."""
+    if tensor._array.dtype.kind not in "fc":
+        return tensor
+    view = view_of(tensor)
+    if view is not None and view.creation is Creation.CUSTOM:
+        view.edge = (node, number)
+        view.base_edge = view.base._edge
+        view.version = version_of(tensor)[0]
+    elif tensor._edge is None and view is None and not tensor._flags & REQUIRES_GRAD:
+        tensor._edge = (node, number)
+    else:
+        replaced = node._to_save
+        copy = wrap(tensor._array)
+        copy._edge = (node, number)
+        if replaced is not None:
+            node._to_save = tuple(copy if kept is tensor else kept for kept in replaced)
+        tensor = copy
+    tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
+    return tensor
+
+
+def _attach_all(rules: Rules, node: CustomOpNode, result: Any) -> Any:
+    """Gives every differentiable tensor of a result its history."""
+    several = len(rules.schema.returns) != 1
+    values = list(result) if several else [result]
+    flat: list[Any] = []
+    made: list[Any] = []
+    for ret, value in zip(rules.schema.returns, values, strict=True):
+        if not ret.type.is_tensor_like():
+            made.append(None)
+        elif isinstance(value, list | tuple):
+            made.append(len(value))
+            flat.extend(value)
+        else:
+            made.append(True)
+            flat.append(value)
+    node._made = tuple(made)
+    _describe(node, flat)
+    flags = _differentiable(rules, values, made)
+    numbers = iter(enumerate(flat))
+
+    def given(wanted: bool) -> Any:
+        number, tensor = next(numbers)
+        constant = any(tensor is other for other in node._constant)
+        if not wanted or constant or not isinstance(tensor, Tensor):
+            return tensor
+        return _attached(node, number, tensor)
+
+    for place, kind in enumerate(made):
+        if kind is True:
+            values[place] = given(flags[place])
+        elif kind is not None:
+            values[place] = [given(flags[place]) for _ in range(kind)]
+    return tuple(values) if several else values[0]
+
+
+def _differentiable(rules: Rules, values: list[Any], made: list[Any]) -> tuple[bool, ...]:
+    flags = rules.differentiable
+    if flags is None:
+        return tuple(kind is not None for kind in made)
+    for place, (flag, kind) in enumerate(zip(flags, made, strict=True)):
+        if flag and kind is None:
+            raise AutogradError(
+                f"{rules.name}: output_differentiability is True for return {place}, which is a "
+                f"{type(values[place]).__name__}: only tensors can be differentiated, so this "
+                f"output cannot have be marked as differentiable. Write False there."
+            )
+    return flags
+
+
+def _describe(node: CustomOpNode, flat: list[Any]) -> None:
+    shapes = tuple(t.shape if isinstance(t, Tensor) else None for t in flat)
+    dtypes = tuple(t.dtype if isinstance(t, Tensor) else None for t in flat)
+    node._outputs = len(flat)
+    node._shape, node._dtype = (shapes[0], dtypes[0]) if len(flat) == 1 else (shapes, dtypes)
