@@ -204,12 +204,12 @@ argsort = stock_operator(
 )
 argwhere = stock_operator("pullback::argwhere(Tensor self) -> Tensor")
 array_split = stock_operator(
-    "pullback::array_split(Tensor self, int[1] indices_or_sections, int axis=0) -> Tensor[]"
+    "pullback::array_split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]"
 )
 as_strided = stock_operator(
     "pullback::as_strided(Tensor(a) self, int[] shape, int[] strides, int storage_offset=0) -> Tensor(a)"
 )
-ascontiguousarray = stock_operator("pullback::ascontiguousarray(Tensor self) -> Tensor")
+ascontiguousarray = stock_operator("pullback::ascontiguousarray(Tensor(a) self) -> Tensor(a)")
 asin = stock_operator("pullback::asin(Tensor self) -> Tensor")
 asin_ = stock_operator("pullback::asin_(Tensor(a!) self) -> Tensor(a!)")
 asin_out = stock_operator("pullback::asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
@@ -303,7 +303,7 @@ celu_ = stock_operator("pullback::celu_(Tensor(a!) self, float alpha=1.0) -> Ten
 choose = stock_operator(
     "pullback::choose(Tensor self, Tensor[] choices, str mode='raise') -> Tensor"
 )
-chunk = stock_operator("pullback::chunk(Tensor self, int chunks, int axis=0) -> Tensor[]")
+chunk = stock_operator("pullback::chunk(Tensor(a) self, int chunks, int axis=0) -> Tensor(a)[]")
 clamp = stock_operator("pullback::clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor")
 clamp_ = stock_operator(
     "pullback::clamp_(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)"
@@ -434,7 +434,9 @@ dot = stock_operator("pullback::dot(Tensor self, Tensor other) -> Tensor")
 dropout = stock_operator(
     "pullback::dropout(Tensor self, float p=0.5, bool training=True, *, Generator? generator=None) -> Tensor"
 )
-dsplit = stock_operator("pullback::dsplit(Tensor self, int[1] indices_or_sections) -> Tensor[]")
+dsplit = stock_operator(
+    "pullback::dsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]"
+)
 dstack = stock_operator("pullback::dstack(Tensor[] tensors) -> Tensor")
 elu = stock_operator("pullback::elu(Tensor self, float alpha=1.0) -> Tensor")
 elu_ = stock_operator("pullback::elu_(Tensor(a!) self, float alpha=1.0) -> Tensor(a!)")
@@ -586,7 +588,9 @@ hinge_embedding_loss = stock_operator(
 histogram = stock_operator(
     "pullback::histogram(Tensor self, Tensor? bins=None, float[2]? range=None, *, bool density=False, Tensor? weights=None) -> (Tensor hist, Tensor bin_edges)"
 )
-hsplit = stock_operator("pullback::hsplit(Tensor self, int[1] indices_or_sections) -> Tensor[]")
+hsplit = stock_operator(
+    "pullback::hsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]"
+)
 hstack = stock_operator("pullback::hstack(Tensor[] tensors) -> Tensor")
 huber_loss = stock_operator(
     "pullback::huber_loss(Tensor self, Tensor target, *, str reduction='mean', float delta=1.0) -> Tensor"
@@ -682,7 +686,7 @@ linalg_cross = stock_operator(
 )
 linalg_det = stock_operator("pullback::linalg_det(Tensor self) -> Tensor")
 linalg_diagonal = stock_operator(
-    "pullback::linalg_diagonal(Tensor self, *, int offset=0) -> Tensor"
+    "pullback::linalg_diagonal(Tensor(a) self, *, int offset=0) -> Tensor(a)"
 )
 linalg_eig = stock_operator(
     "pullback::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"
@@ -870,7 +874,9 @@ nansum = stock_operator(
 nanvar = stock_operator(
     "pullback::nanvar(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor"
 )
-narrow = stock_operator("pullback::narrow(Tensor self, int axis, int start, int length) -> Tensor")
+narrow = stock_operator(
+    "pullback::narrow(Tensor(a) self, int axis, int start, int length) -> Tensor(a)"
+)
 ne = stock_operator("pullback::ne(Tensor self, Tensor other) -> Tensor")
 neg = stock_operator("pullback::neg(Tensor self) -> Tensor")
 neg_ = stock_operator("pullback::neg_(Tensor(a!) self) -> Tensor(a!)")
@@ -904,7 +910,7 @@ permute_dims = stock_operator(
 )
 pixel_shuffle = stock_operator("pullback::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor")
 pixel_unshuffle = stock_operator(
-    "pullback::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"
+    "pullback::pixel_unshuffle(Tensor(a) self, int downscale_factor) -> Tensor(a)"
 )
 poisson_nll_loss = stock_operator(
     "pullback::poisson_nll_loss(Tensor self, Tensor target, *, bool log_input=True, bool full=False, float eps=1e-08, str reduction='mean') -> Tensor"
@@ -941,7 +947,7 @@ quantile = stock_operator(
 rad2deg = stock_operator("pullback::rad2deg(Tensor self) -> Tensor")
 rad2deg_ = stock_operator("pullback::rad2deg_(Tensor(a!) self) -> Tensor(a!)")
 rad2deg_out = stock_operator("pullback::rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-ravel = stock_operator("pullback::ravel(Tensor self, str order='C') -> Tensor")
+ravel = stock_operator("pullback::ravel(Tensor(a) self, str order='C') -> Tensor(a)")
 real = stock_operator("pullback::real(Tensor(a) self) -> Tensor(a)")
 reciprocal = stock_operator("pullback::reciprocal(Tensor self) -> Tensor")
 reciprocal_ = stock_operator("pullback::reciprocal_(Tensor(a!) self) -> Tensor(a!)")
@@ -968,7 +974,7 @@ rms_norm = stock_operator(
     "pullback::rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"
 )
 roll = stock_operator("pullback::roll(Tensor self, int[1] shift, int[1]? axis=None) -> Tensor")
-rollaxis = stock_operator("pullback::rollaxis(Tensor self, int axis, int start=0) -> Tensor")
+rollaxis = stock_operator("pullback::rollaxis(Tensor(a) self, int axis, int start=0) -> Tensor(a)")
 rot90 = stock_operator("pullback::rot90(Tensor self, int k=1, int[2] axes=[0,1]) -> Tensor")
 round = stock_operator("pullback::round(Tensor self, int decimals=0) -> Tensor")
 round_ = stock_operator("pullback::round_(Tensor(a!) self, int decimals=0) -> Tensor(a!)")
@@ -996,7 +1002,7 @@ scatter_add_ = stock_operator(
 searchsorted = stock_operator(
     "pullback::searchsorted(Tensor self, Tensor v, str side='left', Tensor? sorter=None) -> Tensor"
 )
-select = stock_operator("pullback::select(Tensor self, int axis, int index) -> Tensor")
+select = stock_operator("pullback::select(Tensor(a) self, int axis, int index) -> Tensor(a)")
 selu = stock_operator("pullback::selu(Tensor self) -> Tensor")
 selu_ = stock_operator("pullback::selu_(Tensor(a!) self) -> Tensor(a!)")
 sigmoid = stock_operator("pullback::sigmoid(Tensor self) -> Tensor")
@@ -1101,7 +1107,9 @@ trunc = stock_operator("pullback::trunc(Tensor self) -> Tensor")
 trunc_ = stock_operator("pullback::trunc_(Tensor(a!) self) -> Tensor(a!)")
 trunc_out = stock_operator("pullback::trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
 unbind = stock_operator("pullback::unbind(Tensor(a) self, int axis=0) -> Tensor(a)[]")
-unfold = stock_operator("pullback::unfold(Tensor self, int axis, int size, int step=1) -> Tensor")
+unfold = stock_operator(
+    "pullback::unfold(Tensor(a) self, int axis, int size, int step=1) -> Tensor(a)"
+)
 unique_all = stock_operator(
     "pullback::unique_all(Tensor self) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)"
 )
@@ -1122,7 +1130,9 @@ vdot = stock_operator("pullback::vdot(Tensor self, Tensor other) -> Tensor")
 vecdot = stock_operator("pullback::vecdot(Tensor self, Tensor other, *, int axis=-1) -> Tensor")
 view_as_complex = stock_operator("pullback::view_as_complex(Tensor(a) self) -> Tensor(a)")
 view_as_real = stock_operator("pullback::view_as_real(Tensor(a) self) -> Tensor(a)")
-vsplit = stock_operator("pullback::vsplit(Tensor self, int[1] indices_or_sections) -> Tensor[]")
+vsplit = stock_operator(
+    "pullback::vsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]"
+)
 vstack = stock_operator("pullback::vstack(Tensor[] tensors) -> Tensor")
 where = stock_operator("pullback::where(Tensor condition, Tensor self, Tensor other) -> Tensor")
 window_backward = stock_operator(

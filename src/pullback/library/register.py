@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from pullback.batching import set_rule
 from pullback.dispatch import DispatchKey, Library, OpOverload
 from pullback.dispatch.caller import caller_location
 from pullback.dispatch.functional import library_for
-from pullback.dispatch.registry import implement
+from pullback.dispatch.registry import RegistrationHandle, implement
 from pullback.dispatch.table import Kernel
 from pullback.errors import KernelTypeError, OperatorDefinitionError, RegistrationError
 from pullback.library import registering, validate
@@ -29,6 +30,7 @@ __all__ = [
     "register_fake",
     "register_jvp",
     "register_kernel",
+    "register_vmap",
 ]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -206,6 +208,43 @@ def register_jvp(
     place = caller_location()
     rules = _rules(found, lib, place)
     registering.set_jvp(rules, jvp, setup_context, place, is_view_allowed=False)
+
+
+def register_vmap(
+    op: _Op, func: Callable[..., Any] | None = None, /, *, lib: Library | None = None
+) -> Any:
+    """Registers the batching rule ``func(info, in_dims, *args) -> (output, out_dims)``.
+
+    `info` has ``batch_size`` and ``randomness``; `in_dims` has the axis of the samples for every
+    argument, None where there is none. A later rule replaces an earlier one; also a decorator.
+
+    >>> import pullback as pb
+    >>> with pb.library.Library("docmap", "DEF") as lib:
+    ...     _ = lib.define("double(Tensor x) -> Tensor")
+    ...     _ = lib.impl("double", lambda x: pb.asarray(2 * x.numpy()), "CPU")
+    ...     double = lib.operator("double")
+    ...     _ = register_vmap(double, lambda info, in_dims, x: (double(x), in_dims[0]), lib=lib)
+    ...     pb.func.vmap(double)(pb.tensor([[1.0], [2.0]])).tolist()
+    [[2.0], [4.0]]
+    """
+    found = _resolved(op, "register_vmap")
+
+    def register(fn: Callable[..., Any]) -> None:
+        if isinstance(found, CustomOp):
+            found.register_vmap(fn)
+            return
+        name, entry = found.name(), found.entry
+
+        def undo() -> None:
+            set_rule(name, None)
+            entry.invalidate()
+
+        with library_for(lib, found.namespace) as library:
+            set_rule(name, fn)
+            entry.invalidate()
+            RegistrationHandle(undo).belong_to(library._handles)
+
+    return _decorating(func, register)
 
 
 def impl_abstract(

@@ -203,6 +203,7 @@ def test_c22_what_is_registered_at_once(ns):
     assert {k.name for k in op.op.entry.kernels} == {
         "CompositeExplicitAutograd",
         "Meta",
+        "Python",
         "Autograd",
     }
     op = custom_op(
@@ -215,6 +216,7 @@ def test_c22_what_is_registered_at_once(ns):
     assert {k.name for k in op.op.entry.kernels} == {
         "CPU",
         "Meta",
+        "Python",
         "Autograd",
         "ADInplaceOrView",
     }

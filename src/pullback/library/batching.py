@@ -1,0 +1,41 @@
+"""Batching rules of custom operators: ``register_vmap``.
+
+Inside ``vmap`` a call reaches the key Python. A custom operator has a kernel of its own there,
+because its kernel is a function on the tensors of one sample: the registered rule, or else a loop
+over the samples, which warns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pullback.batching.loop import loop_kernel
+from pullback.batching.tensor_rules import rule_kernel
+from pullback.dispatch import OpOverload
+from pullback.errors import UnsupportedSchemaError
+from pullback.library.rules import Rules
+
+__all__ = ["batching_linker"]
+
+
+def batching_linker(rules: Rules) -> Callable[[OpOverload, int], Callable[..., Any]]:
+    """Links the operator's key Python."""
+
+    def link(operator: OpOverload, flags: int) -> Callable[..., Any]:  # noqa: ARG001 - a linker
+        if rules.vmap is not None:
+            return rule_kernel(operator, rules.vmap)
+        return _refusing(operator) if operator.schema.is_mutable else loop_kernel(operator)
+
+    return link
+
+
+def _refusing(operator: OpOverload) -> Callable[..., Any]:
+    def run(*_: Any, **__: Any) -> Any:
+        raise UnsupportedSchemaError(
+            f"vmap: {operator.name()} writes to its arguments and has no batching rule; register "
+            f"one with register_vmap(rule), where rule(info, in_dims, *args) returns the output "
+            f"and its out_dims"
+        )
+
+    return run

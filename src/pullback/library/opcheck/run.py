@@ -1,0 +1,133 @@
+"""``opcheck``: runs every check on one call of an operator, and reports all of them in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.dispatch import OpOverload, OpOverloadPacket
+from pullback.errors import OpCheckError, OperatorDefinitionError
+from pullback.library.custom_op import CustomOp
+from pullback.library.opcheck.case import Case, Skipped
+from pullback.library.opcheck.gradient_check import check_gradients
+from pullback.library.opcheck.layout_check import check_layouts, check_zero_size
+from pullback.library.opcheck.registration_check import check_registration
+from pullback.library.opcheck.report import Report, Row
+from pullback.library.opcheck.schema_check import check_schema
+from pullback.library.opcheck.thread_check import check_threads
+from pullback.library.opcheck.vmap_check import check_vmap
+
+__all__ = ["ALL_TESTS", "CHECKS", "opcheck", "operator_of"]
+
+CHECKS: dict[str, Callable[[Case], str]] = {
+    "test_schema": check_schema,
+    "test_autograd_registration": check_registration,
+    "test_gradients": check_gradients,
+    "test_vmap": check_vmap,
+    "test_threads": check_threads,
+    "test_layouts": check_layouts,
+    "test_zero_size": check_zero_size,
+}
+ALL_TESTS = tuple(CHECKS)
+
+
+def opcheck(
+    op: OpOverload | OpOverloadPacket | CustomOp,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tests: str | Sequence[str] = ALL_TESTS,
+    raise_exception: bool = True,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> Report:
+    """Checks an operator on one call: its registrations, derivatives, batching and manners.
+
+    All checks run, each on copies of the arguments. Inputs that should be differentiated have to
+    require grad.
+
+    Args:
+        op: a custom operator, an overload, or a packet with one overload.
+        args: positional arguments of the call.
+        kwargs: keyword arguments.
+        tests: the names of the checks to run; ``"ALL"`` for all of them.
+        raise_exception: raise ``OpCheckError`` with the table if a check fails.
+        rtol: relative tolerance of comparisons; with `atol`, or neither.
+        atol: absolute tolerance.
+
+    Returns:
+        A dict from each check to ``"SUCCESS"`` or its exception, whose text is the table.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([0.5, 2.0], requires_grad=True)
+    >>> print(opcheck(pb.ops.pullback.sin.default, (x,), tests=["test_schema", "test_layouts"]))
+    opcheck(pullback::sin): all checks passed
+      test_schema   ok       1 call: 1 argument(s) compared byte by byte, 1 output(s)
+      test_layouts  ok       3 layouts of 1 argument(s)
+    """
+    if (rtol is None) != (atol is None):
+        raise OperatorDefinitionError(
+            "opcheck(op, ...): rtol and atol come together; give both, or neither"
+        )
+    operator = operator_of(op)
+    names = _names(tests)
+    case = Case(operator, tuple(args), kwargs or {}, rtol, atol)
+    report = Report(operator.name(), [_run(name, case) for name in names])
+    if raise_exception and report.failures:
+        raise OpCheckError(_message(report)) from report.failures[0].error
+    return report
+
+
+def _message(report: Report) -> str:
+    failed = ", ".join(row.test for row in report.failures)
+    return f"opcheck(op, ...): {failed} failed\n{report}"
+
+
+def operator_of(op: Any) -> OpOverload:
+    """The one overload to check."""
+    if isinstance(op, CustomOp):
+        return op.op
+    if isinstance(op, OpOverload):
+        return op
+    if isinstance(op, OpOverloadPacket):
+        names = op.overloads()
+        if len(names) != 1:
+            raise OpCheckError(
+                f"opcheck can only test operators without overloads, and {op} has several "
+                f"({', '.join(names)}); name one: {op}.{names[0]}"
+            )
+        found: OpOverload = getattr(op, names[0])
+        return found
+    raise OperatorDefinitionError(
+        f"opcheck(op, ...): expected op to be a CustomOp, an OpOverload or an OpOverloadPacket, "
+        f"such as pullback.ops.mylib.my_op.default, but got {type(op).__name__}"
+    )
+
+
+def _names(tests: str | Sequence[str]) -> list[str]:
+    if tests == "ALL":
+        return list(ALL_TESTS)
+    names = [tests] if isinstance(tests, str) else list(tests)
+    unknown = [name for name in names if name not in CHECKS]
+    if unknown:
+        raise OperatorDefinitionError(
+            f"opcheck(op, ...): expected tests (test_utils) to be subset of "
+            f"{', '.join(ALL_TESTS)}, but got {', '.join(map(repr, unknown))}"
+        )
+    return names
+
+
+def _run(name: str, case: Case) -> Row:
+    if case.has_payloads():
+        return Row(name, "skipped", "an argument has no data")
+    try:
+        return Row(name, "ok", CHECKS[name](case))
+    except Skipped as reason:
+        return Row(name, "skipped", str(reason))
+    except Exception as error:
+        return Row(name, "FAILED", _shown_call(case), error)
+
+
+def _shown_call(case: Case) -> str:
+    tensors = ", ".join(f"{p.name}: {p.tensor.dtype}{list(p.tensor.shape)}" for p in case.places())
+    return f"called with {tensors}" if tensors else "called without tensors"

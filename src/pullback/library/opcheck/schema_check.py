@@ -1,0 +1,124 @@
+"""``test_schema``: does the operator do to its arguments what its schema says, byte by byte?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pullback.autograd.modes import no_grad
+from pullback.dispatch import DispatchKey
+from pullback.errors import KernelResultError
+from pullback.library.opcheck.case import Case, CheckFailedError, named_tensors
+from pullback.library.running import in_same_memory, memory_of, tensors_in
+from pullback.schema import Argument
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["Snapshot", "check_schema"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything about a tensor that a call may not change without saying so."""
+
+    content: bytes
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    memory: int
+
+    @staticmethod
+    def of(tensor: Tensor) -> Snapshot:
+        """The tensor as it is now."""
+        array = tensor._array
+        return Snapshot(array.tobytes(), array.shape, array.strides, id(memory_of(tensor)))
+
+    def difference(self, tensor: Tensor) -> str:
+        """What has changed since; empty if nothing has."""
+        now = Snapshot.of(tensor)
+        for what in ("shape", "strides", "memory"):
+            if getattr(now, what) != getattr(self, what):
+                return f"its {what}"
+        return "" if now.content == self.content else "its values"
+
+
+def check_schema(case: Case) -> str:
+    """Calls the operator once, and compares with the schema's annotations."""
+    args, kwargs = case.fresh()
+    given = list(named_tensors(case, args, kwargs))
+    before = [Snapshot.of(place.tensor) for place in given]
+    try:
+        with no_grad():
+            result = case.operator(*args, **kwargs)
+    except KernelResultError as error:
+        if "may not alias" not in str(error):
+            raise
+        raise CheckFailedError(
+            str(error), "return a clone(), or declare the alias: (Tensor(a) x) -> Tensor(a)."
+        ) from error
+    outputs = list(tensors_in([result]))
+    arguments = [_argument(case, place.name) for place in given]
+    _check_mutation(given, before, arguments)
+    _check_aliases(case, given, arguments, outputs)
+    _check_outputs(case, outputs)
+    return f"1 call: {len(given)} argument(s) compared byte by byte, {len(outputs)} output(s)"
+
+
+def _argument(case: Case, name: str) -> Argument:
+    base = name.partition("[")[0]
+    return next(a for a in case.schema.arguments.flat_all if a.name == base)
+
+
+def _shown(name: str) -> str:
+    return "input" if name == "self" else name
+
+
+def _check_mutation(given: Any, before: list[Snapshot], arguments: list[Argument]) -> None:
+    written = [p.tensor for p, a in zip(given, arguments, strict=True) if a.is_write]
+    for place, snapshot, argument in zip(given, before, arguments, strict=True):
+        change = snapshot.difference(place.tensor)
+        excused = any(in_same_memory(place.tensor, other) for other in written)
+        if change and not argument.is_write and not excused:
+            name = _shown(place.name)
+            raise CheckFailedError(
+                f"Argument {name} is not defined as mutable but was mutated: {change} changed.",
+                f"write to a copy of {name!r}, or declare the write: mutates_args=({name!r},), "
+                f"Tensor(a!) {name} in a schema.",
+            )
+
+
+def _check_aliases(
+    case: Case, given: Any, arguments: list[Argument], outputs: list[Tensor]
+) -> None:
+    # A composite dissolves before anything can take its result for another tensor.
+    composite = DispatchKey.CompositeImplicitAutograd in case.operator.entry.kernels
+    returned = [ret.annotation for ret in case.schema.returns if ret.annotation is not None]
+    for place, argument in zip(given, arguments, strict=True):
+        declared = argument.annotation is not None and (
+            argument.annotation in returned or "*" in argument.annotation.alias_set_after
+        )
+        for number, output in enumerate(outputs):
+            name = _shown(place.name)
+            as_declared = argument.is_write or (declared and composite)
+            if output is place.tensor and not as_declared:
+                raise CheckFailedError(
+                    f"Argument {name} is returned as output {number}: operators are not allowed to "
+                    f"directly return inputs.",
+                    f"return {name}.clone().",
+                )
+            if not declared and in_same_memory(output, place.tensor):
+                raise CheckFailedError(
+                    f"Argument {name} is not defined to alias output but was aliasing output "
+                    f"{number}: they share memory.",
+                    f"return a clone(), or declare the alias: Tensor(a) {name} -> Tensor(a).",
+                )
+
+
+def _check_outputs(case: Case, outputs: list[Tensor]) -> None:
+    if case.schema.is_view:
+        return  # several views of one argument share its memory
+    for first in range(len(outputs)):
+        for second in range(first + 1, len(outputs)):
+            if in_same_memory(outputs[first], outputs[second]):
+                raise CheckFailedError(
+                    f"Outputs {first} and {second} alias unexpectedly: they share memory.",
+                    "return a clone() of one of them.",
+                )

@@ -1,0 +1,190 @@
+"""``test_threads``: does the operator keep what belongs to a call in a place that calls share?
+
+First without threads: two calls, and then the backward pass of the first. Then several threads at
+once, made to take turns after every line of code that is not Pullback's, so that a race shows at
+the first try and not once a week.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.autograd.api import grad
+from pullback.autograd.modes import no_grad
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.library.opcheck.case import Case, CheckFailedError, named_tensors
+from pullback.library.opcheck.layout_check import run_both_ways, same_values, weights_for
+from pullback.library.running import tensors_in
+from pullback.tensor.tensor import Tensor, wrap
+
+__all__ = ["check_threads"]
+
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+# Code that may run while one of our locks is held: taking turns there would stop everybody.
+_QUIET = (
+    os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep,
+    os.path.dirname(np.__file__) + os.sep,
+    "<",
+)
+_THREADS = 3
+_MOST_TURNS = 200  # for each thread: enough for a race, and an end for long loops
+_WAIT = 0.05
+
+_Result = tuple[list[NDArray[Any]], dict[str, NDArray[Any] | None]]
+
+
+def check_threads(case: Case) -> str:
+    """Interleaved calls, then concurrent ones, compared with calls one after the other."""
+    if case.schema.is_mutable:
+        return _check_together(case, "no_grad")
+    cases = [_scaled(case, number) for number in range(_THREADS)]
+    if all(case.needs_grad() for case in cases):
+        _check_interleaved(cases[0], cases[1])
+    return _check_together(case, "")
+
+
+def _scaled(case: Case, number: int) -> Case:
+    """The same call with other values, near enough to be in the operator's domain."""
+
+    def change(_: str, tensor: Tensor) -> Tensor:
+        if tensor.dtype.kind not in "fc":
+            return tensor
+        made = wrap(np.asarray(tensor._array * (1 - number / 64), tensor.dtype))
+        made._flags |= tensor._flags & REQUIRES_GRAD
+        return made
+
+    return case.changed(change)
+
+
+def _check_interleaved(first: Case, second: Case) -> None:
+    expected = run_both_ways(first)
+    if not expected[1]:
+        return
+    args, kwargs = first.fresh()
+    leaves = {
+        p.name: p.tensor
+        for p in named_tensors(first, args, kwargs)
+        if p.tensor.requires_grad and p.tensor.is_leaf
+    }
+    outputs = [out for out in tensors_in([first.operator(*args, **kwargs)]) if out.requires_grad]
+    run_both_ways(second)
+    weights = [wrap(weights_for(out._array)) for out in outputs]
+    found = grad(outputs, list(leaves.values()), weights, allow_unused=True)
+    for (name, _), gradient in zip(leaves.items(), found, strict=True):
+        ours = None if gradient is None else gradient._array
+        if not same_values(first, ours, expected[1].get(name)):
+            raise CheckFailedError(
+                f"the gradient of {name!r} changes when the operator is called again before the "
+                f"backward pass: the two calls share state.",
+                "keep what backward needs on ctx (save_for_backward, attributes), not in a global "
+                "or on the function.",
+            )
+
+
+def _check_together(case: Case, mode: str) -> str:
+    cases = [_scaled(case, number) for number in range(_THREADS)]
+
+    def run(one: Case) -> _Result:
+        if mode:
+            with no_grad():
+                return run_both_ways(one)
+        return run_both_ways(one)
+
+    expected = [run(one) for one in cases]
+    found: list[Any] = [None] * _THREADS
+    barrier = threading.Barrier(_THREADS)
+    turns = _Turns()
+
+    def work(number: int) -> None:
+        barrier.wait()
+        sys.settrace(turns.tracer(number))
+        try:
+            found[number] = run(cases[number])
+        except Exception as error:
+            found[number] = error
+        finally:
+            sys.settrace(None)
+            turns.leave(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(_THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number, (ours, theirs) in enumerate(zip(found, expected, strict=True)):
+        _compare(cases[number], ours, theirs)
+    return f"{_THREADS} threads, taking turns after every line" + (
+        "" if mode else "; 2 calls before a backward pass"
+    )
+
+
+def _is_users(file: str) -> bool:
+    if file.startswith(_STANDARD) and "site-packages" not in file:
+        return False
+    return not file.startswith(_QUIET)
+
+
+class _Turns:
+    """Lets one thread after the other run a line of its code."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._alive = list(range(_THREADS))
+        self._turn = 0
+        self._patience = 3  # a thread that waits for a lock cannot take its turn
+
+    def tracer(self, me: int) -> Any:
+        """A trace function that passes the turn on after every line that is not Pullback's."""
+        left = _MOST_TURNS
+
+        def lines(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
+            nonlocal left
+            if event == "line" and left:
+                left -= 1
+                self._pass_on(me)
+            return lines
+
+        def calls(frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ARG001
+            return lines if _is_users(frame.f_code.co_filename) else None
+
+        return calls
+
+    def _pass_on(self, me: int) -> None:
+        with self._changed:
+            self._next(me)
+            if self._patience and not self._changed.wait_for(lambda: self._turn == me, _WAIT):
+                self._patience -= 1
+
+    def leave(self, me: int) -> None:
+        """Ends a thread's part."""
+        with self._changed:
+            self._next(me)
+            self._alive.remove(me)
+
+    def _next(self, me: int) -> None:
+        after = [other for other in self._alive if other > me] or self._alive
+        self._turn = after[0]
+        self._changed.notify_all()
+
+
+def _compare(case: Case, found: Any, expected: _Result) -> None:
+    fix = "keep what belongs to one call in local variables or on ctx; guard what calls share."
+    if isinstance(found, Exception):
+        raise CheckFailedError(
+            f"the call raised {type(found).__name__} when several threads called at once: {found}",
+            fix,
+        ) from found
+    pairs: list[tuple[str, Any, Any]] = [
+        (f"output {i}", a, b) for i, (a, b) in enumerate(zip(found[0], expected[0], strict=True))
+    ]
+    pairs += [(f"the gradient of {n!r}", found[1].get(n), g) for n, g in expected[1].items()]
+    for what, ours, theirs in pairs:
+        if not same_values(case, ours, theirs):
+            raise CheckFailedError(f"{what} is different when several threads call at once.", fix)
