@@ -42,6 +42,11 @@ from pullback.autograd import (
 from pullback.composites.einsum import einsum
 from pullback.creation import *
 from pullback.dispatch import DispatchKey, DispatchKeySet
+from pullback.interop import array_api as _array_api
+from pullback.interop import differentiable, numpy_mode
+from pullback.interop.array_api import *
+from pullback.interop.namespace import VERSION as __array_api_version__  # noqa: N811 - the standard's name
+from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_info__  # noqa: N813
 from pullback.padding import pad
 from pullback.ranges import *
 from pullback.tensor import Tensor
@@ -50,8 +55,11 @@ __all__ = [
     "DispatchKey",
     "DispatchKeySet",
     "Tensor",
+    "__array_api_version__",
+    "__array_namespace_info__",
     "__version__",
     "autograd",
+    "differentiable",
     "dispatch",
     "einsum",
     "enable_grad",
@@ -65,6 +73,7 @@ __all__ = [
     "library",
     "linalg",
     "no_grad",
+    "numpy_mode",
     "ops",
     "pad",
     "schema",
@@ -72,5 +81,6 @@ __all__ = [
 ]
 __all__ += _public.__all__ + _aliases.__all__
 __all__ += _creation.__all__ + _array_functions.__all__ + _ranges.__all__
+__all__ += _array_api.__all__
 
 __version__ = "0.1.0"

@@ -7,7 +7,7 @@ they differentiate by themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -21,6 +21,9 @@ from pullback._generated import functions_sorting as sorting
 from pullback.tensor.tensor import Tensor, as_operand, holds_number, wrap
 
 __all__ = [
+    "UniqueAllResult",
+    "UniqueCountsResult",
+    "UniqueInverseResult",
     "astype",
     "atleast_1d",
     "atleast_2d",
@@ -32,6 +35,10 @@ __all__ = [
     "meshgrid",
     "piecewise",
     "select",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
     "unstack",
     "where",
 ]
@@ -65,6 +72,76 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     if x is None or y is None:
         raise ValueError("where: either both or neither of x and y should be given")
     return pointwise._where(condition, x, y)
+
+
+class UniqueAllResult(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCountsResult(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverseResult(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def unique_all(x: Any, /) -> UniqueAllResult:
+    """The distinct elements, where each is first, how to restore the input, how often each occurs.
+
+    A distinct element passes its gradient to where it first occurs.
+
+    >>> import pullback as pb
+    >>> [part.tolist() for part in pb.unique_all([3.0, 1.0, 3.0])]
+    [[1.0, 3.0], [1, 0], [1, 0, 1], [1, 2]]
+    """
+    tensor = _tensor(x)
+    _, indices, inverse, counts = sorting.unique_all(tensor)
+    values = indexing.take(shape.reshape(tensor, -1), indices)
+    return UniqueAllResult(values, indices, inverse, counts)
+
+
+def unique_counts(x: Any, /) -> UniqueCountsResult:
+    """The distinct elements, and how often each occurs.
+
+    >>> import pullback as pb
+    >>> pb.unique_counts([3.0, 1.0, 3.0]).counts.tolist()
+    [1, 2]
+    """
+    found = unique_all(x)
+    return UniqueCountsResult(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverseResult:
+    """The distinct elements, and how to restore the input from them.
+
+    >>> import pullback as pb
+    >>> pb.unique_inverse([3.0, 1.0, 3.0]).inverse_indices.tolist()
+    [1, 0, 1]
+    """
+    found = unique_all(x)
+    return UniqueInverseResult(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Tensor:
+    """The distinct elements.
+
+    >>> import pullback as pb
+    >>> pb.unique_values([3.0, 1.0, 3.0]).tolist()
+    [1.0, 3.0]
+    """
+    return unique_all(x).values
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Tensor, ...]:

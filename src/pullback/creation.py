@@ -16,7 +16,7 @@ from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, adopt, fresh
+from pullback.tensor.tensor import Tensor, adopt, fresh, numeric
 
 __all__ = [
     "Shape",
@@ -85,7 +85,7 @@ def tensor(
         data = data._array
     elif isinstance(data, list | tuple):
         data = _numbers(data)
-    return _finished(fresh(np.array(data, dtype=dtype)), device, requires_grad)
+    return _finished(fresh(numeric(data, dtype, copy=True)), device, requires_grad)
 
 
 def _numbers(data: Any) -> Any:
@@ -114,7 +114,7 @@ def asarray(
             raise ValueError("asarray: tensors in a list cannot be joined without a copy")
         obj, copy = _stacked(obj), None
     if not isinstance(obj, Tensor):
-        made = np.array(obj, dtype=dtype, copy=copy)
+        made = numeric(obj, dtype, copy)
         return fresh(made) if copy or isinstance(obj, list | tuple) else adopt(made)
     if dtype is not None and obj.dtype != dtype:
         if copy is False:
@@ -132,7 +132,7 @@ def _holds_tensors(data: Any) -> bool:
 def _stacked(data: Any) -> Tensor:
     """Nested lists as one tensor."""
     if not isinstance(data, list | tuple):
-        return data if isinstance(data, Tensor) else fresh(np.asarray(data))
+        return data if isinstance(data, Tensor) else fresh(numeric(data))
     return shape_functions.stack([_stacked(item) for item in data])
 
 
@@ -170,7 +170,7 @@ def from_numpy(array: Any) -> Tensor:
     """
     if not isinstance(array, np.ndarray):
         raise TypeError(f"from_numpy takes an array, not {type(array).__name__}")
-    return adopt(array)
+    return adopt(numeric(array))
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
@@ -385,9 +385,16 @@ def arange(
 ) -> Tensor:
     """Numbers from `start` up to, but without, `stop`; from 0 if only one number is given.
 
+    Gradients pass to `start` and `step` where these are tensors.
+
     >>> import pullback as pb
     >>> pb.arange(1, 7, 2).tolist()
     [1, 3, 5]
     """
-    start, stop, step = (n.item() if isinstance(n, Tensor) else n for n in (start, stop, step))
-    return _finished(functions._arange(start, stop, step, dtype), device, requires_grad)
+    ends = (start, stop, step)
+    first, last, by = (n.item() if isinstance(n, Tensor) else n for n in ends)
+    made = functions._arange(first, last, by, dtype)
+    if any(isinstance(n, Tensor) and n.dtype.kind in "fc" for n in ends):
+        steps = pointwise.multiply(np.arange(made.size, dtype=made.dtype), step)
+        made = pointwise._astype(pointwise.add(0 if stop is None else start, steps), made.dtype)
+    return _finished(made, device, requires_grad)

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from pullback._generated.functions_fft import fft_fft as fft
 from pullback._generated.functions_fft import fft_fft2 as fft2
@@ -50,19 +52,29 @@ __all__ = [
 ]
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None) -> Tensor:
+def _on_cpu(array: NDArray[Any], dtype: DTypeLike | None, device: str | None) -> Tensor:
+    if device not in (None, "cpu"):
+        raise ValueError(f"device must be 'cpu' or None, not {device!r}")
+    return wrap(array.astype(np.float64 if dtype is None else dtype))
+
+
+def fftfreq(
+    n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
     """The frequencies of a transform of `n` samples that are `d` apart.
 
     >>> fftfreq(4).tolist()
     [0.0, 0.25, -0.5, -0.25]
     """
-    return wrap(np.fft.fftfreq(n, d).astype(np.float64 if dtype is None else dtype))
+    return _on_cpu(np.fft.fftfreq(n, d), dtype, device)
 
 
-def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None) -> Tensor:
+def rfftfreq(
+    n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
     """The frequencies of a transform of `n` real samples that are `d` apart.
 
     >>> rfftfreq(4).tolist()
     [0.0, 0.25, 0.5]
     """
-    return wrap(np.fft.rfftfreq(n, d).astype(np.float64 if dtype is None else dtype))
+    return _on_cpu(np.fft.rfftfreq(n, d), dtype, device)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback import creation
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_shape as shape
 from pullback.tensor.tensor import Tensor, as_operand, wrap
@@ -49,7 +50,7 @@ def getitem(self: Tensor, key: Any) -> Tensor:
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value``: a write to a view, or of single elements; recorded like any write."""
     if type(value) is not Tensor:
-        value = as_operand(value)
+        value = creation.asarray(value) if type(value) in (list, tuple) else as_operand(value)
     if type(key) is int:
         target = indexing._getitem(self, (key, ...))
         indexing.copy_(target, _without_leading_ones(value, target.ndim))

@@ -54,6 +54,7 @@ def linspace(
     *,
     dtype: DTypeLike | None = None,
     axis: int = 0,
+    device: str | None = None,
 ) -> Tensor:
     """So many numbers at equal distances from `start` to `stop`; gradients pass to both.
 
@@ -61,6 +62,8 @@ def linspace(
     >>> pb.linspace(0.0, 1.0, 3).tolist()
     [0.0, 0.5, 1.0]
     """
+    if device not in (None, "cpu"):
+        raise ValueError(f"linspace: device must be 'cpu' or None, not {device!r}")
     if not isinstance(start, Tensor) and not isinstance(stop, Tensor):
         return fresh(np.linspace(start, stop, num, endpoint, dtype=dtype, axis=axis))
     first: Any = as_operand(start)

@@ -66,13 +66,26 @@ def transpose(self: Tensor, *axes: Any) -> Tensor:
     return functions.permute_dims(self, _unpacked(axes) if axes else None)
 
 
-def astype(self: Tensor, dtype: DTypeLike, *, copy: bool = True) -> Tensor:
+def astype(
+    self: Tensor,
+    dtype: DTypeLike,
+    order: str = "K",
+    casting: str = "unsafe",
+    subok: bool = True,
+    copy: bool = True,
+) -> Tensor:
     """The elements as another data type; with ``copy=False``, the tensor itself if it has it."""
+    del order, subok
+    if not np.can_cast(self.dtype, dtype, casting):  # type: ignore[arg-type]
+        raise TypeError(
+            f"astype: {self.dtype} cannot be cast to {np.dtype(dtype)} by the rule {casting!r}"
+        )
     return array_functions.astype(self, dtype, copy=copy)
 
 
-def copy(self: Tensor) -> Tensor:
-    """A copy that passes gradients on, as ``clone`` does."""
+def copy(self: Tensor, order: str = "C") -> Tensor:
+    """A copy that passes gradients on, as ``clone`` does; its layout is the tensor's own."""
+    del order
     return pointwise.clone(self)
 
 

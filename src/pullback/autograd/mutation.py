@@ -13,10 +13,10 @@ from weakref import ref
 
 from pullback.autograd.saved_hooks import saved_tensors_hooks
 from pullback.dispatch.modes import MUTATION, StateGuard
-from pullback.errors import AutogradError, AutogradUsageError
+from pullback.errors import AutogradError, AutogradUsageError, SavedVersionError
 from pullback.tensor.tensor import Tensor, version_of, wrap
 
-__all__ = ["allow_mutation_on_saved_tensors", "announce_write"]
+__all__ = ["allow_mutation_on_saved_tensors", "announce_write", "keep_saved_values"]
 
 _active: ContextVar[allow_mutation_on_saved_tensors | None] = ContextVar(
     "pullback_allow_mutation", default=None
@@ -26,11 +26,12 @@ _active: ContextVar[allow_mutation_on_saved_tensors | None] = ContextVar(
 class _Held:
     """A saved tensor: itself until somebody writes to its memory, a copy from then on."""
 
-    __slots__ = ("counter", "tensor", "__weakref__")
+    __slots__ = ("counter", "tensor", "version", "__weakref__")
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
         self.counter = version_of(tensor)
+        self.version = self.counter[0]
 
 
 class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
@@ -78,9 +79,12 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
         if _active.get() is not None:
             raise AutogradError("blocks of allow_mutation_on_saved_tensors cannot be nested")
         self._hooks.__enter__()
+        self._begin()
+        return self
+
+    def _begin(self) -> None:
         self._guard.__enter__()
         _active.set(self)
-        return self
 
     def __exit__(
         self,
@@ -92,6 +96,54 @@ class allow_mutation_on_saved_tensors:  # noqa: N801 - PyTorch's name
         self._guard.__exit__(kind, error, trace)
         self._hooks.__exit__(kind, error, trace)
         self._held.clear()
+
+
+class keep_saved_values(allow_mutation_on_saved_tensors):  # noqa: N801 - a block, as its parent
+    """The same for code that writes without a thought for saved values; backward may come later.
+
+    Writes after the block are noticed as everywhere: by their version. Inside another such block it
+    does nothing, because that one looks after the values already.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> with keep_saved_values():
+    ...     y = x * 1
+    ...     z = (y * y).sum()
+    ...     y[0] = 7.0
+    >>> z.backward()
+    >>> x.grad.tolist()
+    [2.0, 4.0]
+    """
+
+    def _pack(self, tensor: Tensor) -> _Held:
+        alone = wrap(tensor._array)  # without its node, which holds what is packed here
+        alone._counter = version_of(tensor)
+        return super()._pack(alone)
+
+    def _unpack(self, held: _Held) -> Tensor:
+        if held.tensor._counter is held.counter and held.counter[0] != held.version:
+            raise SavedVersionError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: a saved value of shape {list(held.tensor.shape)} was written "
+                f"to after the block in which it was saved"
+            )
+        return held.tensor
+
+    def __enter__(self) -> Self:
+        self._outer = _active.get() is not None
+        if not self._outer:
+            self._hooks.begin()
+            self._begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._outer:
+            super().__exit__(kind, error, trace)
 
 
 def announce_write(tensor: Any) -> None:

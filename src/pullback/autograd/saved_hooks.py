@@ -154,11 +154,15 @@ class saved_tensors_hooks:  # noqa: N801 - PyTorch's name
         if message is not None:
             raise AutogradError(message)
         forbid_in_transform("saved_tensors_hooks", "enter it outside of the transform")
+        self.begin()
+        return self
+
+    def begin(self) -> None:
+        """Enters the block without asking whether hooks are allowed: these have no side effects."""
         guard = StateGuard(begin=SAVED_HOOKS)
         self._entered.append((_active.get(), guard))
         _active.set((*_active.get(), (self.pack_hook, self.unpack_hook)))
         guard.__enter__()
-        return self
 
     def __exit__(
         self,

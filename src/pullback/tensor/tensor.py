@@ -22,7 +22,7 @@ import numpy as np
 
 from pullback.dispatch.keys import AUTOGRAD_BITS, KEY_BITS, NO_KEY_BITS, DispatchKey
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
-from pullback.errors import InferenceError
+from pullback.errors import InferenceError, UnsupportedDtypeError
 from pullback.tensor.meta import Meta
 from pullback.tensor.methods import TensorMethods
 from pullback.tensor.payload import Payload
@@ -41,6 +41,7 @@ __all__ = [
     "fresh",
     "holds_number",
     "meta_of",
+    "numeric",
     "share_counter",
     "version_of",
     "wrap",
@@ -158,12 +159,6 @@ class Tensor(TensorMethods):
     def __bool__(self) -> bool:
         return bool(self._array)
 
-    def __int__(self) -> int:
-        return int(self._only_element())
-
-    def __complex__(self) -> complex:
-        return complex(self._only_element())
-
     def _only_element(self) -> Any:
         """The element of a tensor that has just one, whatever its shape."""
         if self.size != 1:
@@ -176,9 +171,9 @@ class Tensor(TensorMethods):
     def __index__(self) -> int:
         return self._array.__index__()  # type: ignore[no-any-return]
 
-    def item(self) -> Any:
-        """The only element, as a Python number."""
-        return self._only_element()
+    def item(self, *place: Any) -> Any:
+        """The only element, or the one at a place, as a Python number."""
+        return np.asarray(self._array).item(*place) if place else self._only_element()
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers."""
@@ -239,6 +234,27 @@ def as_inference(tensor: Tensor) -> Tensor:
     return tensor
 
 
+def numeric(value: Any, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    """An array of numbers: what a tensor can hold without a loss."""
+    if type(value) is not _ndarray and isinstance(value, _ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise UnsupportedDtypeError(
+                "a masked array would lose its mask in a tensor; use array.filled(value), and the "
+                "mask in np.where"
+            )
+        if isinstance(value, np.matrix):
+            raise UnsupportedDtypeError(
+                "np.matrix means another product by *; use np.asarray(matrix) and @"
+            )
+    array = np.array(value, dtype=dtype, copy=copy)
+    if array.dtype.kind not in "biufc":
+        raise UnsupportedDtypeError(
+            f"tensors hold booleans, integers, floating-point and complex numbers, not "
+            f"{array.dtype} (from {type(value).__name__})"
+        )
+    return array
+
+
 def as_operand(value: Any) -> Tensor:
     """An argument of an operator as a tensor.
 
@@ -254,9 +270,7 @@ def as_operand(value: Any) -> Tensor:
         tensor._edge = tensor._counter = tensor._meta = None
         return tensor
     if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
-        array = np.asarray(value)
-        if array.dtype != object:
-            return wrap(array)
+        return wrap(numeric(value))
     raise TypeError(
         f"a tensor, an array or a number is expected, not {type(value).__name__}: {value!r:.60}"
     )

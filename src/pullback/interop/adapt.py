@@ -1,0 +1,112 @@
+"""From NumPy's signatures to ours.
+
+A function of ours often has NumPy's meaning and lacks some of its arguments, or calls them by other
+names. `adapted` matches the two signatures once, and gives a function that takes a call as NumPy
+hands it over. What neither knows is refused, so no argument is ever dropped that has a meaning.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
+from pullback.errors import DerivativeMissingError
+from pullback.interop.arguments import as_tensor, carries_gradient, lost_in_array, plain
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["adapted", "cast", "into", "parameters_of"]
+
+# Arguments that change where or how values are stored or found, and not what they are.
+_WITHOUT_EFFECT = frozenset(
+    {"casting", "device", "kind", "order", "overwrite_input", "stable", "subok"}
+)
+_LISTS = (list, tuple)
+_TENSORS_ONLY = inspect.Parameter.POSITIONAL_ONLY
+_CATCH_ALL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def into(out: Any, result: Any, name: str) -> Any:
+    """A result, written to the memory that the caller gave, if any."""
+    if type(out) is tuple and len(out) == 1:
+        out = out[0]
+    if out is None:
+        return result
+    if isinstance(out, tuple):
+        return tuple(into(*pair, name) for pair in zip(out, result, strict=True))
+    if out.shape != result.shape:
+        raise ValueError(
+            f"{name}: out has shape {out.shape}, and the result has shape {result.shape}"
+        )
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"{name}: a result of {result.dtype} cannot be cast to out, {out.dtype}")
+    if isinstance(out, Tensor):
+        return indexing.copy_(out, result)
+    if carries_gradient(result):
+        raise lost_in_array(f"{name}(out=...)")
+    np.copyto(out, plain(result), casting="same_kind")
+    return out
+
+
+def cast(result: Tensor, dtype: Any, casting: Any, name: str) -> Tensor:
+    """A result in another dtype, where the rule that the caller gave allows it."""
+    if not np.can_cast(result.dtype, dtype, casting):
+        raise TypeError(
+            f"{name}: {result.dtype} cannot be cast to {np.dtype(dtype)} by the rule {casting!r}"
+        )
+    return pointwise._astype(result, np.dtype(dtype))
+
+
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters that have a name."""
+    named = inspect.signature(function).parameters.values()
+    return [p for p in named if p.kind not in _CATCH_ALL]
+
+
+def adapted(
+    theirs: Callable[..., Any], ours: Callable[..., Any], rename: Mapping[str, str]
+) -> Callable[..., Any]:
+    """Our function, taking NumPy's arguments.
+
+    Leading positional-only arguments of ours are matched by place, others by name; `rename` has
+    our names for NumPy's where they differ.
+    """
+    name = f"{theirs.__module__}.{theirs.__name__}"
+    names = [p.name for p in parameters_of(theirs)]
+    own = parameters_of(ours)
+    tensors = names[: len([p for p in own if p.kind is _TENSORS_ONLY])]
+    takes_several = own[0].name in ("arrays", "tensors")
+    known = {p.name for p in own if p.kind is not _TENSORS_ONLY}
+    known -= {"stable"}  # ours always is
+    keywords = {n: rename.get(n, n) for n in names if rename.get(n, n) in known}
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(names):
+            raise TypeError(f"{name}() takes at most {len(names)} positional arguments")
+        arguments = dict(zip(names, args, strict=False))
+        arguments.update(kwargs)
+        positional = [arguments.pop(key) for key in tensors if key in arguments]
+        if not takes_several:
+            positional = [as_tensor(a) if type(a) in _LISTS else a for a in positional]
+        out = arguments.pop("out", None) if "out" not in known else None
+        dtype = arguments.pop("dtype", None) if "dtype" not in known else None
+        options: dict[str, Any] = {}
+        for key, value in arguments.items():
+            if key in keywords:
+                if value is not np._NoValue:
+                    options[keywords[key]] = value
+            elif key not in _WITHOUT_EFFECT and value is not None and value is not np._NoValue:
+                raise DerivativeMissingError(
+                    f"{name}: the argument {key} is not supported for tensors; leave it out, or "
+                    f"call the function on x.detach().numpy() if no gradient is wanted"
+                )
+        result = ours(*positional, **options)
+        if dtype is not None:
+            result = cast(result, dtype, arguments.get("casting", "unsafe"), name)
+        return result if out is None else into(out, result, name)
+
+    return call

@@ -1,0 +1,118 @@
+"""Tensors inside the arguments of a NumPy call: found, taken out, put back, refused.
+
+NumPy's functions take nested lists and dictionaries, so everything here looks inside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback import creation
+from pullback.autograd.modes import is_grad_enabled
+from pullback.autograd.view import requires_grad
+from pullback.dispatch.keys import DUAL
+from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.tensor.tensor import Tensor, fresh
+
+__all__ = [
+    "NUMERIC",
+    "as_tensor",
+    "carries_gradient",
+    "given",
+    "holds_gradient",
+    "lost_in_array",
+    "plain",
+    "raw",
+    "refusal",
+    "tensors_in",
+    "words",
+    "wrapped",
+]
+
+NUMERIC = "biufc"  # the kinds of dtype that a tensor has
+
+
+def words(text: str) -> list[str]:
+    """The words of a text: the short way to write a list of names."""
+    return text.split()
+
+
+def raw(tensor: Tensor) -> NDArray[Any]:
+    """A tensor's own array."""
+    return np.asarray(tensor._array)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Every tensor in an argument, however deep."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+
+
+def carries_gradient(tensor: Tensor) -> bool:
+    """Whether a derivative is lost when only the tensor's values are used."""
+    return bool(tensor._flags & DUAL) or (requires_grad(tensor) and is_grad_enabled())
+
+
+def holds_gradient(value: Any) -> bool:
+    """Whether any tensor in an argument carries a derivative."""
+    return any(map(carries_gradient, tensors_in(value)))
+
+
+def plain(value: Any) -> Any:
+    """An argument with arrays in the place of tensors."""
+    if isinstance(value, Tensor):
+        return raw(value)
+    if type(value) in (list, tuple):
+        return type(value)(plain(item) for item in value)
+    if type(value) is dict:
+        return {key: plain(item) for key, item in value.items()}
+    return value
+
+
+def wrapped(value: Any) -> Any:
+    """A result with tensors in the place of arrays of numbers; named tuples keep their type."""
+    if isinstance(value, np.ndarray | np.generic):
+        return fresh(np.asarray(value)) if value.dtype.kind in NUMERIC else value
+    if type(value) in (list, tuple):
+        return type(value)(wrapped(item) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(wrapped, value))
+    return value
+
+
+def as_tensor(value: Any) -> Tensor:
+    """An argument as a tensor around an array; tensors in a list are stacked."""
+    return value if isinstance(value, Tensor) else creation.asarray(value)
+
+
+def given(value: Any) -> bool:
+    """Whether an argument was given, where NumPy marks its absence by an object of its own."""
+    return value is not None and value is not np._NoValue
+
+
+def refusal(name: str, why: str, way_out: str) -> DerivativeMissingError:
+    """The error of a call that would lose a gradient."""
+    return DerivativeMissingError(
+        f"{name}: {why}, and an argument carries a gradient, which would be lost. {way_out}"
+    )
+
+
+def lost_in_array(name: str) -> AutogradError:
+    """The error of a write into an ndarray that would lose a gradient."""
+    return AutogradError(
+        f"{name} would write a tensor that requires grad into a plain ndarray, which cannot keep "
+        f"gradients. Make the array a tensor first:\n"
+        f"    array = pb.asarray(array)      # or np.zeros_like(x), np.zeros(n, like=x)\n"
+        f"    ... the same write, which now records history\n"
+        f"or run the function unchanged under @pb.differentiable or with pb.numpy_mode()."
+    )

@@ -1,0 +1,164 @@
+"""Methods and attributes that arrays have and operators do not give: ``x.flat``, ``x.sort()`` …
+
+They make code that was written for arrays run on tensors. Those that write in place record history,
+as every write does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_products as products
+from pullback._generated import functions_reduction as reduction
+from pullback._generated import functions_shape as shape
+from pullback._generated import functions_sorting as sorting
+from pullback.errors import InplaceError
+from pullback.indexing import setitem
+from pullback.interop.arguments import raw
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["Flat", "attach_methods"]
+
+
+class Flat:
+    """``x.flat``: the elements in a row, to be read, written and looped over.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros((2, 2))
+    >>> x.flat[1:3] = [5.0, 6.0]
+    >>> x.tolist(), len(x.flat)
+    ([[0.0, 5.0], [6.0, 0.0]], 4)
+    """
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor):
+        self._tensor = tensor
+
+    def __len__(self) -> int:
+        return self._tensor.size
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(shape.unbind(shape.reshape(self._tensor, -1)))
+
+    def __getitem__(self, key: Any) -> Any:
+        return shape.reshape(self._tensor, -1)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tensor = self._tensor
+        picked = np.arange(tensor.size)[raw(key) if isinstance(key, Tensor) else key]
+        setitem(tensor, np.unravel_index(picked, tensor.shape), value)
+
+
+def _set_flat(self: Tensor, value: Any) -> None:
+    indexing.put_(self, np.arange(self.size), value)
+
+
+def _flags(self: Tensor) -> Any:
+    """How the memory lies: the flags of the tensor's array."""
+    return raw(self).flags
+
+
+def _argsort(
+    self: Tensor,
+    axis: int | None = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    descending: bool = False,
+    stable: Any = None,
+) -> Tensor:
+    """The indices that put the elements in order; always stable."""
+    del kind, order, stable
+    return sorting.argsort(self, axis, descending=descending)
+
+
+def _sort(
+    self: Tensor, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> None:
+    """Puts the elements in order, in place."""
+    del kind, order, stable
+    indexing.copy_(self, sorting.sort(pointwise.clone(self), axis))
+
+
+def _partition(self: Tensor, kth: Any, axis: int = -1, kind: Any = None, order: Any = None) -> None:
+    """Puts the kth element in its sorted place, in place."""
+    del kind, order
+    indexing.copy_(self, sorting.partition(pointwise.clone(self), kth, axis))
+
+
+def _fill(self: Tensor, value: Any) -> None:
+    """One value everywhere, in place; gradients pass to it."""
+    indexing.fill_(self, value)
+
+
+def _put(self: Tensor, indices: Any, values: Any, mode: str = "raise") -> None:
+    """Writes to elements by their number."""
+    indexing.put_(self, indices, values, mode)
+
+
+def _resize(self: Tensor, *_: Any, **__: Any) -> None:  # noqa: ARG001 - a method
+    """Always raises: a tensor's shape is part of its history."""
+    raise InplaceError(
+        "resize: the shape of a tensor cannot change in place; say x = np.resize(x, shape)"
+    )
+
+
+def _compress(self: Tensor, condition: Any, axis: int | None = None) -> Tensor:
+    """The slices along an axis for which a condition holds."""
+    return indexing.compress(condition, self, axis)
+
+
+def _conjugate(self: Tensor) -> Tensor:
+    """The complex conjugate."""
+    return pointwise.conj(self)
+
+
+def _contains(self: Tensor, value: Any) -> bool:
+    return bool(reduction.any(pointwise.equal(self, value)))
+
+
+def _imatmul(self: Tensor, other: Any) -> Tensor:
+    return indexing.copy_(self, products.matmul(self, other))
+
+
+def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor itself: there is one device, ``"cpu"``."""
+    if device != "cpu" or stream is not None:
+        raise ValueError(f"to_device: device must be 'cpu' and stream None, not {device!r}")
+    return self
+
+
+def _tobytes(self: Tensor, order: str = "C") -> bytes:
+    """The bytes of the elements."""
+    return raw(self).tobytes(order)  # type: ignore[arg-type]
+
+
+_MEMBERS: dict[str, Any] = {
+    "argsort": _argsort,
+    "compress": _compress,
+    "conjugate": _conjugate,
+    "fill": _fill,
+    "flags": property(_flags),
+    "flat": property(Flat, _set_flat),
+    "partition": _partition,
+    "put": _put,
+    "resize": _resize,
+    "sort": _sort,
+    "to_device": _to_device,
+    "tobytes": _tobytes,
+    "__contains__": _contains,
+    "__copy__": pointwise.clone,
+    "__imatmul__": _imatmul,
+}
+
+
+def attach_methods() -> None:
+    """Gives tensors the methods."""
+    for name, member in _MEMBERS.items():
+        setattr(Tensor, name, member)

@@ -1,0 +1,260 @@
+"""`numpy_mode` and `differentiable`: NumPy's functions give tensors for a while.
+
+``a = np.zeros(n)`` followed by ``a[i] = x`` cannot be recorded, because NumPy asks nobody when it
+makes an array. So the mode replaces NumPy's functions in NumPy's own namespaces (and, for a
+decorated function, where its module imported them by name). The replacements look before they act:
+in a thread or task that is not in the mode, and for callers inside NumPy or Pullback, they call the
+originals. The last mode to end puts everything back.
+
+Only arrays of floating-point and complex numbers become tensors; integers, booleans and text have
+no gradients, and stay arrays.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import update_wrapper, wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from pullback import errors
+from pullback.autograd.mutation import keep_saved_values
+from pullback.interop import joining, table
+from pullback.interop.arguments import tensors_in
+from pullback.interop.protocols import handler
+from pullback.tensor.tensor import adopt, fresh
+
+__all__ = ["differentiable", "in_numpy_mode", "numpy_mode"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_depth: ContextVar[int] = ContextVar("numpy_mode", default=0)
+_lock = threading.RLock()
+# Where the code lies whose own calls are never changed.
+_INSIDE = tuple(str(Path(file).parent) + os.sep for file in (np.__file__, errors.__file__))
+_TAKES_AN_ITERATOR = "fromiter"  # whose tensors cannot be seen beforehand
+_SPACES = {"": np, "linalg": np.linalg, "fft": np.fft}
+
+
+def in_numpy_mode() -> bool:
+    """Whether the calling thread or task is in the mode.
+
+    >>> in_numpy_mode()
+    False
+    """
+    return _depth.get() > 0
+
+
+# --- replacements --------------------------------------------------------------------------------
+
+
+def _concerns(frame: Any) -> bool:
+    """Whether a caller is a user's code in the mode."""
+    if not _depth.get():
+        return False
+    return not frame.f_code.co_filename.startswith(_INSIDE)
+
+
+def _has_tensor(*values: Any) -> bool:
+    return next(tensors_in(values), None) is not None
+
+
+def _as_tensors(value: Any, given: Any = ()) -> Any:
+    """Arrays of numbers that can have gradients, as tensors of the same memory."""
+    if type(value) is np.ndarray and value.dtype.kind in "fc":
+        own = value.flags.owndata and not any(value is argument for argument in given)
+        return fresh(value) if own else adopt(value)
+    if type(value) in (tuple, list):
+        return type(value)(_as_tensors(item, given) for item in value)
+    return value
+
+
+def _replaced(original: Callable[..., Any], ours: Callable[..., Any]) -> Any:
+    """A function that in the mode calls ours if tensors are given, and wraps what NumPy makes."""
+    eager = original.__name__ == _TAKES_AN_ITERATOR
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not _concerns(sys._getframe(1)):
+            return original(*args, **kwargs)
+        if eager or _has_tensor(args, kwargs):
+            kwargs.pop("like", None)
+            return ours(*args, **kwargs)
+        return _as_tensors(original(*args, **kwargs), args)
+
+    return update_wrapper(call, original)
+
+
+def _replaced_getitem(original: Callable[..., Any], ours: Callable[..., Any] | None) -> Any:
+    """The same for ``np.r_[...]``, ``np.mgrid[...]`` and their kin."""
+
+    def getitem(self: Any, key: Any) -> Any:
+        if not _concerns(sys._getframe(1)):
+            return original(self, key)
+        bounds = [(k.start, k.stop, k.step) if isinstance(k, slice) else k for k in _listed(key)]
+        if ours is not None and _has_tensor(bounds):
+            return ours(original, self, key)
+        return _as_tensors(original(self, key))
+
+    return getitem
+
+
+def _listed(key: Any) -> list[Any]:
+    return list(key) if isinstance(key, tuple) else [key]
+
+
+def _vectorize_call(original: Callable[..., Any]) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _concerns(sys._getframe(1)):
+            return original(self, *args, **kwargs)
+        if _has_tensor(args, kwargs):
+            return joining.vectorized(self, args, kwargs)
+        return _as_tensors(original(self, *args, **kwargs))
+
+    return call
+
+
+def _ours(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """Our function, found when it is first called."""
+    return table.IN_MODE.get(name) or (lambda *args, **kwargs: handler(original)(*args, **kwargs))
+
+
+def _all_replacements() -> list[tuple[Any, str, Any]]:
+    """Every place to change: whose attribute, its name, what stands there in the mode."""
+    found: list[tuple[Any, str, Any]] = []
+    for name in [*table.IN_MODE, *table.names()]:
+        space, _, short = name.rpartition(".")
+        original = getattr(_SPACES[space], short, None)
+        if original is not None:
+            found.append((_SPACES[space], short, _replaced(original, _ours(name, original))))
+    found.append((np, "ndenumerate", _replaced(np.ndenumerate, joining.enumerated)))
+    found.append((np.vectorize, "__call__", _vectorize_call(np.vectorize.__call__)))
+    joiner: Any = type(np.r_).__mro__[1]
+    grid: Any = type(np.mgrid).__mro__[1]
+    found.append((joiner, "__getitem__", _replaced_getitem(joiner.__getitem__, joining.joined)))
+    found.append((grid, "__getitem__", _replaced_getitem(grid.__getitem__, None)))
+    return found
+
+
+# --- putting them in place -----------------------------------------------------------------------
+
+
+class _Patch:
+    """Attributes that are changed while anybody needs it."""
+
+    def __init__(self, places: Callable[[], list[tuple[Any, str, Any]]]):
+        self._places = places
+        self._changed: list[tuple[Any, str, Any]] = []
+        self._users = 0
+
+    def enter(self) -> None:
+        with _lock:
+            self._users += 1
+            if self._users > 1:
+                return
+            for owner, name, new in self._places():
+                self._changed.append((owner, name, _get(owner, name)))
+                _set(owner, name, new)
+
+    def leave(self) -> None:
+        with _lock:
+            self._users -= 1
+            while not self._users and self._changed:
+                _set(*self._changed.pop())
+
+
+def _get(owner: Any, name: str) -> Any:
+    return owner[name] if isinstance(owner, dict) else vars(owner)[name]
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    if isinstance(owner, dict):
+        owner[name] = value
+    else:
+        setattr(owner, name, value)
+
+
+_NUMPY = _Patch(_all_replacements)
+
+
+def _imported_names(names: dict[str, Any]) -> _Patch:
+    """The names under which a module has imported functions that the mode replaces."""
+
+    def places() -> list[tuple[Any, str, Any]]:
+        known = {id(old): getattr(owner, name) for owner, name, old in _NUMPY._changed}
+        return [(names, key, known[id(v)]) for key, v in list(names.items()) if id(v) in known]
+
+    return _Patch(places)
+
+
+@contextmanager
+def _entered(*patches: _Patch) -> Iterator[None]:
+    entered: list[_Patch] = []
+    token = _depth.set(_depth.get() + 1)
+    try:
+        for patch in patches:
+            patch.enter()
+            entered.append(patch)
+        with keep_saved_values():
+            yield
+    finally:
+        for patch in reversed(entered):
+            patch.leave()
+        _depth.reset(token)
+
+
+@contextmanager
+def numpy_mode() -> Iterator[None]:
+    """While it lasts, NumPy's functions give tensors, so that writes into their results record.
+
+    Holds for the calling thread or task, and for the functions that it calls. Names that a module
+    imported by ``from numpy import zeros`` are not seen; ``@differentiable`` sees those of the
+    decorated function's module.
+
+    >>> import numpy as np, pullback as pb
+    >>> x = pb.tensor(3.0, requires_grad=True)
+    >>> with pb.numpy_mode():
+    ...     powers = np.zeros(3)
+    ...     powers[0] = x
+    ...     for i in range(1, 3):
+    ...         powers[i] = powers[i - 1] * x
+    >>> powers.sum().backward()
+    >>> x.grad.item()
+    34.0
+    """
+    with _entered(_NUMPY):
+        yield
+
+
+def differentiable(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Runs a function that was written for NumPy in `numpy_mode`, so that tensors pass through it.
+
+    >>> import numpy as np, pullback as pb
+    >>> @pb.differentiable
+    ... def running_total(values):
+    ...     total = np.zeros(len(values))
+    ...     for i, value in enumerate(values):
+    ...         total[i] = total[i - 1] + value if i else value
+    ...     return total
+    >>> x = pb.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> running_total(x).sum().backward()
+    >>> x.grad.tolist()
+    [3.0, 2.0, 1.0]
+    """
+    if not callable(function):
+        raise TypeError(f"differentiable takes a function, not {type(function).__name__}")
+    imported = _imported_names(getattr(function, "__globals__", {}))
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with _entered(_NUMPY, imported):
+            return function(*args, **kwargs)
+
+    return call

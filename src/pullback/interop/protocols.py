@@ -1,0 +1,146 @@
+"""``__array_ufunc__`` and ``__array_function__``: NumPy hands calls with a tensor over to us.
+
+A call of a universal function without options takes the short road: one lookup, one call. All other
+functions are looked up by the NumPy function, which is linked to ours when it is first met. No road
+leads to a result without history where an argument carries a gradient: what has no derivative here
+raises and names the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from pullback.errors import DerivativeMissingError
+from pullback.interop import table
+from pullback.interop.adapt import into
+from pullback.interop.arguments import (
+    carries_gradient,
+    holds_gradient,
+    lost_in_array,
+    plain,
+    refusal,
+    wrapped,
+)
+from pullback.interop.ufunc_methods import METHODS
+from pullback.interop.ufuncs import UFUNCS, call_with_options, ufunc_name, without_derivative
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["attach_protocols", "handler", "name_of"]
+
+_HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {}
+_OURS = (Tensor, np.ndarray, np.generic)
+_SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
+
+
+def __array_ufunc__(  # noqa: N807 - NumPy's name
+    self: Tensor,  # noqa: ARG001 - a method
+    ufunc: np.ufunc,
+    method: str,
+    *inputs: Any,
+    **options: Any,
+) -> Any:
+    function = UFUNCS.get(ufunc)
+    if method == "__call__" and not options and function is not None:
+        return function(*inputs)
+    if any(_is_foreign(value) for value in (*inputs, *options.get("out", ()))):
+        return NotImplemented
+    targets = [out for out in options.get("out", ()) if isinstance(out, np.ndarray)]
+    if targets and any(carries_gradient(i) for i in inputs if isinstance(i, Tensor)):
+        raise lost_in_array(_as_written(ufunc, inputs, targets))
+    if function is None:
+        return without_derivative(ufunc, method, inputs, options)
+    if method == "__call__":
+        return call_with_options(ufunc, inputs, options)
+    if "out" in options and method != "outer":
+        (options["out"],) = options["out"]
+    return METHODS[method](ufunc, *inputs, **options)
+
+
+def _is_foreign(value: Any) -> bool:
+    """Whether another library's array should be asked first."""
+    if isinstance(value, _OURS) or not hasattr(type(value), "__array_ufunc__"):
+        return False
+    return type(value).__array_ufunc__ is not None
+
+
+def _as_written(ufunc: np.ufunc, inputs: tuple[Any, ...], targets: list[Any]) -> str:
+    """The call as the user probably wrote it: ``array += tensor`` is a call with ``out=``."""
+    name = ufunc_name(ufunc)
+    in_place = len(inputs) == 2 and inputs[0] is targets[0]
+    return f"an in-place operator ({name} with out=)" if in_place else f"{name}(out=...)"
+
+
+def __array_function__(  # noqa: N807 - NumPy's name
+    self: Tensor,  # noqa: ARG001 - a method
+    func: Callable[..., Any],
+    types: Collection[type],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    if len(types) > 1 and not all(issubclass(kind, _OURS) for kind in types):
+        return NotImplemented
+    return handler(func)(*args, **kwargs)
+
+
+def handler(func: Callable[..., Any]) -> Callable[..., Any]:
+    """What takes the calls of a NumPy function."""
+    found = _HANDLERS.get(func)
+    if found is None:
+        found = _HANDLERS[func] = _link(func)
+    return found
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """The name in our tables: ``sum``, ``linalg.solve``; with its module if it is none of them."""
+    module = func.__module__
+    space = _SPACES.get(module)
+    return f"{module}.{func.__name__}" if space is None else space + func.__name__
+
+
+def _link(func: Callable[..., Any]) -> Callable[..., Any]:
+    """What takes the calls of a NumPy function from now on."""
+    name = name_of(func)
+    ours = table.differentiable(name, func)
+    if name not in table.VALUES:
+        return _on_values(func, name, loses_nothing=False) if ours is None else ours
+    values = _on_values(func, name, loses_nothing=True)
+    return values if ours is None else _either(ours, values)
+
+
+def _either(ours: Callable[..., Any], values: Callable[..., Any]) -> Callable[..., Any]:
+    """Our function, and for arguments that it lacks NumPy's on the values."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return ours(*args, **kwargs)
+        except DerivativeMissingError:
+            return values(*args, **kwargs)
+
+    return call
+
+
+def _on_values(func: Callable[..., Any], name: str, *, loses_nothing: bool) -> Callable[..., Any]:
+    """NumPy's function on the values of tensors, where that is all there is to it."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not loses_nothing and holds_gradient([args, kwargs]):
+            way_out = table.REFUSED.get(name, "Call it on x.detach() if no gradient is wanted.")
+            raise refusal(_full(func), "it has no derivative here", way_out)
+        out = kwargs.pop("out", None)
+        result = func(*plain(list(args)), **plain(kwargs))
+        return into(out, wrapped(result), _full(func))
+
+    return call
+
+
+def _full(func: Callable[..., Any]) -> str:
+    return f"{func.__module__}.{func.__name__}"
+
+
+def attach_protocols() -> None:
+    """Gives tensors NumPy's protocols."""
+    for method in (__array_ufunc__, __array_function__):
+        setattr(Tensor, method.__name__, method)

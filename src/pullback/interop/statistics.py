@@ -1,0 +1,274 @@
+"""Histograms, weighted averages and quantiles, differences and repairs, with NumPy's signatures.
+
+How many elements fall into a bin does not change with their values, so a histogram passes gradients
+to its weights, and to its edges where these are computed from the data.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pullback import ranges
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_reduction as reduction
+from pullback._generated import functions_shape as shape
+from pullback._generated import functions_sorting as sorting
+from pullback.interop.adapt import into
+from pullback.interop.arguments import as_tensor, given, plain, raw
+from pullback.tensor.tensor import Tensor, fresh
+
+__all__ = ["average", "clip", "ediff1d", "fix", "histogram", "histogram2d", "histogram_bin_edges"]
+__all__ += ["histogramdd", "nan_to_num", "nanpercentile", "nanquantile", "percentile", "quantile"]
+__all__ += ["real_if_close", "sort_complex", "unwrap"]
+
+
+def average(
+    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
+) -> Any:
+    """``numpy.average``."""
+    keep = bool(keepdims) and keepdims is not np._NoValue
+    made = reduction.average(as_tensor(a), axis, weights, keepdims=keep)
+    if not returned:
+        return made
+    tensor = as_tensor(a)
+    if weights is None:
+        total: Any = fresh(np.asarray(tensor.size / max(made.size, 1), made.dtype))
+    else:
+        spread = as_tensor(weights)
+        if spread.shape != tensor.shape:
+            lengths = [1] * tensor.ndim
+            for own, place in zip(spread.shape, np.atleast_1d(axis).tolist(), strict=True):
+                lengths[place] = own
+            spread = shape.reshape(spread, lengths)
+        spread = shape.broadcast_to(spread, tensor.shape)
+        total = reduction.sum(pointwise._astype(spread, made.dtype), axis, keep)
+    return made, shape.reshape(shape.broadcast_to(total, made.shape), made.shape, copy=True)
+
+
+def clip(
+    a: Any,
+    a_min: Any = np._NoValue,
+    a_max: Any = np._NoValue,
+    out: Any = None,
+    *,
+    min: Any = np._NoValue,
+    max: Any = np._NoValue,
+    **kwargs: Any,
+) -> Any:
+    """``numpy.clip``."""
+    low = a_min if a_min is not np._NoValue else min
+    high = a_max if a_max is not np._NoValue else max
+    low, high = (bound if given(bound) else None for bound in (low, high))
+    made = as_tensor(a) if low is None and high is None else pointwise.clip(as_tensor(a), low, high)
+    if kwargs.get("dtype") is not None:
+        made = pointwise._astype(made, np.dtype(kwargs["dtype"]))
+    return into(out, made, "numpy.clip")
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+    """``numpy.ediff1d``."""
+    flat = shape.reshape(as_tensor(ary), -1)
+    parts = [flat[1:] - flat[:-1]]
+    if to_begin is not None:
+        parts.insert(0, shape.reshape(as_tensor(to_begin), -1))
+    if to_end is not None:
+        parts.append(shape.reshape(as_tensor(to_end), -1))
+    return shape.concatenate([pointwise._astype(part, flat.dtype) for part in parts])
+
+
+def fix(x: Any, out: Any = None) -> Any:
+    """``numpy.fix``."""
+    return into(out, pointwise.trunc(x), "numpy.fix")
+
+
+def unwrap(
+    p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
+) -> Any:
+    """``numpy.unwrap``: jumps are constants, so gradients pass as if there were none."""
+    tensor = as_tensor(p)
+    values = raw(tensor)
+    shifts = np.unwrap(values, discont, axis, period=period) - values
+    return tensor + fresh(shifts)
+
+
+def nan_to_num(
+    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Any:
+    """``numpy.nan_to_num``."""
+    if copy:
+        return pointwise.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+    return pointwise.nan_to_num_(as_tensor(x), nan=nan, posinf=posinf, neginf=neginf)
+
+
+def real_if_close(a: Any, tol: float = 100) -> Tensor:
+    """``numpy.real_if_close``."""
+    tensor = as_tensor(a)
+    close = np.isrealobj(np.real_if_close(raw(tensor), tol))
+    return pointwise.real(tensor) if close and tensor.dtype.kind == "c" else tensor
+
+
+def sort_complex(a: Any) -> Tensor:
+    """``numpy.sort_complex``."""
+    flat = as_tensor(a)
+    order = np.argsort(raw(flat), axis=-1)
+    kind = np.sort_complex(raw(flat)).dtype
+    return pointwise._astype(indexing.take_along_axis(flat, order, -1), kind)
+
+
+# --- histograms ----------------------------------------------------------------------------------
+
+
+def _edges(x: Tensor, bins: Any, range: Any, weights: Any) -> Tensor:
+    """The edges of the bins; where they come from the data, gradients pass to its ends."""
+    if isinstance(bins, Tensor) and bins.ndim:
+        return bins
+    found = np.histogram_bin_edges(raw(x), plain(bins), plain(range), plain(weights))
+    if np.ndim(plain(bins)) or not x.size:
+        return fresh(found)
+    low, high = (reduction.min(x), reduction.max(x)) if range is None else range
+    if found[0] != plain(as_tensor(low)) or found[-1] != plain(as_tensor(high)):
+        return fresh(found)  # all elements are equal: NumPy puts one half on either side
+    kind = np.result_type(found, x._array)
+    return ranges.linspace(low, high, found.size, dtype=kind)
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Tensor:
+    """``numpy.histogram_bin_edges``."""
+    return _edges(as_tensor(a), bins, range, weights)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Tensor, Tensor]:
+    """``numpy.histogram``."""
+    tensor = as_tensor(a)
+    edges = _edges(tensor, bins, range, weights)
+    column = shape.reshape(tensor, (-1, 1))
+    flat = None if weights is None else shape.reshape(as_tensor(weights), -1)
+    return _counted(column, [edges], density, flat, integers=True), edges
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Tensor, list[Tensor]]:
+    """``numpy.histogramdd``."""
+    columns: Any
+    if isinstance(sample, Tensor | np.ndarray):
+        columns = shape.permute_dims(as_tensor(np.atleast_2d(sample)))
+        columns = shape.unbind(columns)
+    else:
+        columns = [shape.reshape(as_tensor(one), -1) for one in sample]
+    each = bins if isinstance(bins, list | tuple) else [bins] * len(columns)
+    if len(each) != len(columns):
+        raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
+    spans = [None] * len(columns) if range is None else list(range)
+    edges = [_edges(x, b, s, None) for x, b, s in zip(columns, each, spans, strict=True)]
+    flat = None if weights is None else shape.reshape(as_tensor(weights), -1)
+    return _counted(shape.stack(columns, 1), edges, density, flat, integers=False), edges
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``numpy.histogram2d``."""
+    several = isinstance(bins, list | tuple) and len(bins) == 2
+    per_axis = bins if several else [bins, bins]
+    counts, (first, second) = histogramdd([x, y], per_axis, range, density, weights)
+    return counts, first, second
+
+
+def _counted(
+    rows: Tensor, edges: list[Tensor], density: Any, weights: Tensor | None, *, integers: bool
+) -> Tensor:
+    """How much falls into each bin of a grid."""
+    lengths = [edge.shape[0] - 1 for edge in edges]
+    points = raw(rows)
+    places = []
+    inside = np.ones(points.shape[0], bool)
+    for axis, edge in enumerate(edges):
+        values, bounds = points[:, axis], raw(edge)
+        place = np.searchsorted(bounds, values, "right") - 1
+        place[values == bounds[-1]] = lengths[axis] - 1  # the last bin has both of its edges
+        inside &= (values >= bounds[0]) & (values <= bounds[-1])
+        places.append(place)
+    number = np.ravel_multi_index([p[inside] for p in places], lengths)
+    share = None if weights is None else indexing.take(weights, np.flatnonzero(inside))
+    counts: Any = sorting.bincount(number, share, math.prod(lengths))
+    counts = shape.reshape(counts, lengths)
+    if not integers and counts.dtype.kind != "f":
+        counts = pointwise._astype(counts, np.dtype(float))
+    if not density:
+        return counts  # type: ignore[no-any-return]
+    total = reduction.sum(counts)
+    for axis, edge in enumerate(edges):
+        widths = shape.reshape(reduction.diff(edge), (-1,) + (1,) * (len(edges) - axis - 1))
+        counts = counts / widths
+    return counts / total  # type: ignore[no-any-return]
+
+
+# --- quantiles -----------------------------------------------------------------------------------
+
+
+def _quantile_function(name: str) -> Any:
+    ours = getattr(sorting, name)
+
+    def call(
+        a: Any,
+        q: Any,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: Any = False,
+        *,
+        weights: Any = None,
+    ) -> Any:
+        del overwrite_input
+        keep = bool(keepdims) and keepdims is not np._NoValue
+        if weights is None:
+            made = ours(as_tensor(a), q, axis, method=method, keepdims=keep)
+        else:
+            made = _weighted(name, a, q, axis, method, keep, weights)
+        return into(out, made, f"numpy.{name}")
+
+    return call
+
+
+def _weighted(name: str, a: Any, q: Any, axis: Any, method: str, keep: bool, weights: Any) -> Any:
+    """With weights the result is an element, which NumPy finds among the elements' ranks."""
+    tensor = as_tensor(a)
+    axes = tuple(range(tensor.ndim)) if axis is None else axis
+    lines = np.moveaxis(raw(tensor), axes, range(-np.size(axes), 0))
+    lines = lines.reshape((*lines.shape[: tensor.ndim - np.size(axes)], -1))
+    order = np.argsort(lines, -1)
+    ranks = np.argsort(order, -1).astype(float)
+    ranks[np.isnan(lines)] = np.nan
+    ranks = np.moveaxis(
+        ranks.reshape(np.moveaxis(raw(tensor), axes, range(-np.size(axes), 0)).shape),
+        range(-np.size(axes), 0),
+        axes,
+    )
+    chosen = getattr(np, name)(ranks, plain(q), axis, method=method, weights=plain(weights))
+    chosen = np.asarray(chosen)
+    moved = shape.moveaxis(tensor, axes, tuple(range(-np.size(axes), 0)))
+    flat = shape.reshape(moved, lines.shape)
+    leading = chosen.ndim - (lines.ndim - 1)
+    picks = np.moveaxis(chosen.reshape((-1, *lines.shape[:-1])), 0, -1)
+    missing = np.isnan(picks)
+    where = np.take_along_axis(order, np.where(missing, 0, picks).astype(int), -1)
+    found = pointwise._where(missing, np.nan, indexing.take_along_axis(flat, where, -1))
+    found = shape.reshape(shape.moveaxis(found, -1, 0), chosen.shape)
+    if keep:
+        positions = tuple(leading + a % tensor.ndim for a in np.atleast_1d(axes).tolist())
+        found = shape.expand_dims(found, positions)
+    return found
+
+
+quantile = _quantile_function("quantile")
+percentile = _quantile_function("percentile")
+nanquantile = _quantile_function("nanquantile")
+nanpercentile = _quantile_function("nanpercentile")

@@ -1,0 +1,180 @@
+"""What each NumPy function does when a tensor is among its arguments.
+
+Four kinds, by the name of the function:
+
+- *differentiable*: a function of ours with NumPy's signature takes the call;
+- *values*: the result is made of integers, booleans, shapes, types or text, which have no
+  derivative, so NumPy's own function runs on the values;
+- *in numpy_mode*: NumPy gives nobody a chance to take the call, so a tensor that carries a gradient
+  cannot be converted and raises; inside `numpy_mode` the function is differentiable;
+- *refused*: raises for a tensor that carries a gradient, and says what to do instead.
+
+`docs/numpy_functions.md` is printed from these tables, and a test compares them with the NumPy that
+is installed. Functions are found by name when first called, so that importing costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback import aliases, array_functions, fft, linalg, ranges
+from pullback._generated import public
+from pullback.interop import (
+    assembly,
+    assignment,
+    creating,
+    polynomials,
+    reductions,
+    statistics,
+)
+from pullback.interop.adapt import adapted
+from pullback.interop.arguments import words
+
+__all__ = ["BY_OTHERS", "IN_MODE", "IN_MODE_OBJECTS", "REFUSED", "VALUES", "WITHOUT_ARRAYS"]
+__all__ += ["differentiable", "names"]
+
+# Modules whose functions have NumPy's own signatures, in the order in which they are asked.
+_WITH_NUMPYS_SIGNATURE = (
+    reductions,
+    assembly,
+    assignment,
+    creating,
+    polynomials,
+    statistics,
+)
+# NumPy's name → ours, where they differ.
+_OTHER_NAMES = {
+    "amax": "max",
+    "amin": "min",
+    "around": "round",
+    "asanyarray": "asarray",
+    "shape": "shape_of",
+}
+# Arguments that we call differently, for functions that `adapted` matches.
+_RENAMED: dict[str, dict[str, str]] = {
+    "delete": {"arr": "x"},
+    "insert": {"arr": "x"},
+    "ravel_multi_index": {"dims": "shape"},
+    "resize": {"new_shape": "shape"},
+    "unravel_index": {"indices": "places"},
+    "vander": {"N": "n"},
+}
+_MATCHED = (public, aliases, array_functions, ranges)
+
+_DIFFERENTIABLE = words("""
+    amax amin angle append apply_along_axis apply_over_axes around array_split astype atleast_1d
+    atleast_2d atleast_3d average bincount block broadcast_arrays broadcast_to choose clip
+    column_stack compress concat concatenate convolve copy copyto corrcoef correlate cov cross
+    cumprod cumsum cumulative_prod cumulative_sum delete diag diagflat diagonal diff dot dsplit
+    dstack ediff1d einsum empty_like expand_dims extract fill_diagonal fix flip fliplr flipud
+    full_like geomspace gradient histogram histogram2d histogram_bin_edges histogramdd hsplit hstack
+    i0 imag inner insert interp intersect1d kron linspace logspace matrix_transpose max mean median
+    meshgrid min moveaxis nan_to_num nancumprod nancumsum nanmax nanmean nanmedian nanmin
+    nanpercentile nanprod nanquantile nanstd nansum nanvar ones_like outer pad partition percentile
+    permute_dims piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
+    polyval prod ptp put put_along_axis putmask quantile ravel real real_if_close repeat reshape
+    resize roll rollaxis roots rot90 round select setdiff1d setxor1d sinc sort sort_complex split
+    squeeze stack std sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid
+    tril trim_zeros triu union1d unique unique_all unique_counts unique_inverse unique_values
+    unstack unwrap vander var vdot vsplit vstack where zeros_like
+""")
+_DIFFERENTIABLE += [f"linalg.{n}" for n in linalg.__all__ if n in np.linalg.__all__]
+_DIFFERENTIABLE.remove("linalg.matrix_rank")
+_DIFFERENTIABLE.remove("linalg.LinAlgError")
+_DIFFERENTIABLE += [f"fft.{name}" for name in fft.__all__ if not name.endswith("freq")]
+
+VALUES = frozenset(
+    words("""
+    all allclose any argmax argmin argpartition argsort argwhere array2string array_equal
+    array_equiv array_repr array_str busday_count busday_offset can_cast common_type count_nonzero
+    datetime_as_string diag_indices_from digitize einsum_path flatnonzero is_busday isclose
+    iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj ix_ lexsort linalg.matrix_rank
+    may_share_memory min_scalar_type nanargmax nanargmin ndim nonzero packbits ravel_multi_index
+    result_type save savetxt savez savez_compressed searchsorted shape shares_memory size
+    tril_indices_from triu_indices_from unpackbits unravel_index
+    """)
+)
+
+# Functions that NumPy does not let us take over, except with `like=`. Inside `numpy_mode` they are
+# replaced, and give tensors; see `pullback.interop.mode`.
+IN_MODE: dict[str, Callable[..., Any]] = {
+    name: getattr(creating, name)
+    for name in words("""
+        arange array asarray asarray_chkfinite ascontiguousarray asfortranarray empty eye
+        fromfunction fromiter full identity ones require tri zeros
+    """)
+}
+IN_MODE["asanyarray"] = creating.asarray
+IN_MODE |= {
+    name: creating.copied(getattr(np, name))
+    for name in ("frombuffer", "fromfile", "fromstring", "loadtxt", "genfromtxt")
+}
+
+# Objects that are replaced too, and that are no functions.
+IN_MODE_OBJECTS = frozenset({"c_", "mgrid", "ndenumerate", "ogrid", "r_", "vectorize"})
+
+# What to do instead of a call that raises. NumPy gives us no chance to name the function where it
+# converts its arguments by itself; the error of the conversion then says how to go on.
+REFUSED: dict[str, str] = {
+    "asmatrix": "A matrix is no tensor: use 2-D tensors and @.",
+    "bartlett": "The length of a window is no quantity to differentiate by.",
+    "blackman": "The length of a window is no quantity to differentiate by.",
+    "bmat": "A matrix is no tensor: use np.block.",
+    "broadcast": "Use np.broadcast_shapes, or np.broadcast_arrays.",
+    "hamming": "The length of a window is no quantity to differentiate by.",
+    "hanning": "The length of a window is no quantity to differentiate by.",
+    "kaiser": "Write it with np.i0, which is differentiable.",
+    "matrix": "A matrix is no tensor: use 2-D tensors and @.",
+    "nditer": "Loop over np.ndindex(x.shape), or use np.ndenumerate in numpy_mode.",
+    "nested_iters": "Loop over np.ndindex(x.shape).",
+    "ndarray": "Use np.zeros(shape, like=x), or pb.asarray.",
+    "recarray": "Tensors have no fields.",
+    "from_dlpack": "Use pb.from_dlpack, or x.detach().",
+    "memmap": "Read the file first, and make a tensor of it by pb.asarray.",
+}
+
+# Public names that take no arrays, or no function at all: nothing can be lost in them.
+WITHOUT_ARRAYS = frozenset(
+    words("""
+    __array_namespace_info__ base_repr binary_repr broadcast_shapes busdaycalendar datetime_data
+    diag_indices dtype errstate fft.fftfreq fft.rfftfreq finfo flatiter format_float_positional
+    format_float_scientific frompyfunc fromregex get_include get_printoptions getbufsize geterr
+    geterrcall iinfo index_exp indices info isdtype isscalar issubdtype iterable load mask_indices
+    mintypecode ndindex printoptions promote_types s_ set_printoptions setbufsize seterr seterrcall
+    show_config show_runtime test tril_indices triu_indices typename ufunc
+    """)
+)
+
+
+# Not handed over, but made of functions that are.
+BY_OTHERS = frozenset({"isfortran", "poly1d", "row_stack"})
+
+
+def names() -> list[str]:
+    """The names of all differentiable functions that NumPy hands over, except universal ones."""
+    return list(_DIFFERENTIABLE)
+
+
+def differentiable(name: str, theirs: Callable[..., Any]) -> Callable[..., Any] | None:
+    """Our function for one of NumPy's, taking NumPy's arguments; None if there is none."""
+    if name in IN_MODE:
+        return IN_MODE[name]
+    space, _, short = name.rpartition(".")
+    if name == "numpy.lib.stride_tricks.sliding_window_view":
+        space = ""
+    if space in ("linalg", "fft"):
+        ours = getattr(linalg if space == "linalg" else fft, short, None)
+        return None if ours is None else adapted(theirs, ours, {})
+    if space:
+        return None
+    short = _OTHER_NAMES.get(short, short)
+    for module in _WITH_NUMPYS_SIGNATURE:
+        if short in module.__all__:
+            return getattr(module, short)  # type: ignore[no-any-return]
+    for module in _MATCHED:
+        if short in module.__all__:
+            return adapted(theirs, getattr(module, short), _RENAMED.get(name, {}))
+    return None

@@ -1,0 +1,197 @@
+"""``np.add.reduce``, ``accumulate``, ``outer``, ``reduceat`` and ``at`` on tensors.
+
+Sums, products, extremes and the like have operators of their own. Every other function of two
+arguments is folded step by step, as NumPy defines these methods, so all of them differentiate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_reduction as reduction
+from pullback._generated import functions_shape as shape
+from pullback.indexing import getitem, setitem
+from pullback.interop import reductions
+from pullback.interop.adapt import into
+from pullback.interop.arguments import as_tensor, given, holds_gradient, lost_in_array, plain
+from pullback.interop.ufuncs import UFUNCS, ufunc_name
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["METHODS"]
+
+_REDUCE: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: reductions.sum,
+    np.multiply: reductions.prod,
+    np.maximum: reductions.max,
+    np.minimum: reductions.min,
+    np.logical_and: reductions.all,
+    np.logical_or: reductions.any,
+}
+_ACCUMULATE: dict[np.ufunc, Callable[..., Tensor]] = {
+    np.add: reduction.cumsum,
+    np.multiply: reduction.cumprod,
+    np.maximum: lambda x, axis: reduction.cummax(x, axis)[0],
+    np.minimum: lambda x, axis: reduction.cummin(x, axis)[0],
+}
+
+
+def _two_arguments(ufunc: np.ufunc, method: str) -> None:
+    if ufunc.nin != 2 or ufunc.nout != 1:
+        raise ValueError(f"{method} only supported for binary functions")
+
+
+def _typed(array: Any, dtype: Any) -> Tensor:
+    tensor = as_tensor(array)
+    return tensor if dtype is None else pointwise._astype(tensor, np.dtype(dtype))
+
+
+def _axes(axis: Any, ndim: int) -> list[int]:
+    """Axes as numbers from zero, the last first."""
+    listed = range(ndim) if axis is None else np.atleast_1d(axis).tolist()
+    return sorted((a % ndim if ndim else 0 for a in listed), reverse=True)
+
+
+def _reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = np._NoValue,
+    where: Any = True,
+) -> Any:
+    _two_arguments(ufunc, "reduce")
+    known = _REDUCE.get(ufunc)
+    tensor = _typed(array, dtype if known is None else None)
+    if known is not None:
+        options = {"initial": initial} if given(initial) else {}
+        if where is not True:
+            options["where"] = where
+        if dtype is not None and ufunc in (np.add, np.multiply):
+            options["dtype"] = dtype
+        result = known(tensor, axis=axis, keepdims=keepdims, **options)
+    else:
+        if where is not True:
+            raise TypeError(f"{ufunc_name(ufunc)}.reduce: where= is not supported for tensors")
+        result = _folded(ufunc, tensor, axis, keepdims, initial)
+    return into(out, result, f"{ufunc_name(ufunc)}.reduce")
+
+
+def _folded(ufunc: np.ufunc, tensor: Tensor, axis: Any, keepdims: bool, initial: Any) -> Tensor:
+    """Axis by axis, the elements combined from the first to the last."""
+    function = UFUNCS[ufunc]
+    axes = _axes(axis, tensor.ndim)
+    if len(axes) > 1 and initial is not np._NoValue and initial is not None:
+        raise TypeError(f"{ufunc_name(ufunc)}.reduce: initial= needs a single axis for tensors")
+    result = tensor
+    for one in axes:
+        parts = shape.unbind(result, one)
+        if not parts and not given(initial):
+            if ufunc.identity is None:
+                raise ValueError(
+                    f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+                )
+            initial = ufunc.identity
+        if given(initial):
+            lengths = result.shape[:one] + result.shape[one + 1 :]
+            first = pointwise._astype(as_tensor(initial), result.dtype)
+            parts = [shape.broadcast_to(first, lengths), *parts]
+        result = parts[0]
+        for part in parts[1:]:
+            result = function(result, part)
+    return shape.expand_dims(result, tuple(sorted(axes))) if keepdims else result
+
+
+def _accumulate(
+    ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None
+) -> Any:
+    _two_arguments(ufunc, "accumulate")
+    tensor = _typed(array, dtype)
+    known = _ACCUMULATE.get(ufunc)
+    if known is not None:
+        result = known(tensor, axis=axis)
+    else:
+        kept: list[Tensor] = []
+        for part in shape.unbind(tensor, axis):
+            kept.append(UFUNCS[ufunc](kept[-1], part) if kept else part)
+        result = shape.stack(kept, axis) if kept else tensor
+    return into(out, result, f"{ufunc_name(ufunc)}.accumulate")
+
+
+def _reduceat(
+    ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
+) -> Any:
+    _two_arguments(ufunc, "reduceat")
+    tensor = _typed(array, dtype)
+    axis %= tensor.ndim
+    places = np.asarray(plain(indices)).tolist()
+    length = tensor.shape[axis]
+    parts = []
+    for start, stop in zip(places, [*places[1:], length], strict=True):
+        if not 0 <= start < length:
+            raise IndexError(
+                f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})"
+            )
+        stop = stop if stop > start else start + 1  # NumPy's rule for places that do not rise
+        piece = getitem(tensor, (slice(None),) * axis + (slice(start, stop),))
+        parts.append(_reduce(ufunc, piece, axis))
+    return into(out, shape.stack(parts, axis), f"{ufunc_name(ufunc)}.reduceat")
+
+
+def _outer(ufunc: np.ufunc, first: Any, second: Any, **options: Any) -> Any:
+    _two_arguments(ufunc, "outer")
+    a, b = as_tensor(first), as_tensor(second)
+    return ufunc(shape.reshape(a, a.shape + (1,) * b.ndim), b, **options)
+
+
+def _at(ufunc: np.ufunc, array: Any, indices: Any, values: Any = None) -> None:
+    """Writes in place; an element that is named twice is written to twice."""
+    if not isinstance(array, Tensor):
+        if holds_gradient(values):
+            raise lost_in_array(f"{ufunc_name(ufunc)}.at")
+        ufunc.at(array, plain(indices), *([] if values is None else [plain(values)]))
+        return
+    function = UFUNCS[ufunc]
+    places = np.arange(array.size).reshape(array.shape)[plain(indices)]
+    flat = places.reshape(-1)
+    operands = []
+    if values is not None:
+        spread = shape.broadcast_to(as_tensor(values), places.shape)
+        operands.append(shape.reshape(spread, -1))
+    if ufunc in (np.add, np.subtract):
+        change = operands[0] if ufunc is np.add else pointwise.negative(operands[0])
+        where = [as_tensor(i) for i in np.unravel_index(flat, array.shape)]
+        indexing.index_put_(array, where, pointwise._astype(change, array.dtype), accumulate=True)
+        return
+    ranks = _ranks(flat)
+    for rank in range(int(ranks.max(initial=-1)) + 1):
+        turn = np.flatnonzero(ranks == rank)
+        places = np.unravel_index(flat[turn], array.shape)
+        new = function(getitem(array, places), *(indexing.take(v, turn) for v in operands))
+        setitem(array, places, pointwise._astype(new, array.dtype))
+
+
+def _ranks(flat: Any) -> Any:
+    """How often each place was named before: those of one rank can be written together."""
+    order = np.argsort(flat, kind="stable")
+    run = flat[order]
+    starts = np.flatnonzero(np.concatenate([np.ones(min(1, run.size), bool), run[1:] != run[:-1]]))
+    lengths = np.diff(np.append(starts, run.size))
+    ranks = np.empty_like(flat)
+    ranks[order] = np.arange(run.size) - np.repeat(starts, lengths)
+    return ranks
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "reduce": _reduce,
+    "accumulate": _accumulate,
+    "reduceat": _reduceat,
+    "outer": _outer,
+    "at": _at,
+}

@@ -1,0 +1,215 @@
+"""NumPy's universal functions on tensors: which function of ours each is, and their options.
+
+``np.sin(x)`` without options is one lookup in `UFUNCS` and one call. With ``out=``, ``where=``,
+``dtype=`` and the like, `call_with_options` takes the longer road.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback import array_functions
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_products as products
+from pullback._generated import functions_shape as shape
+from pullback.interop.adapt import into
+from pullback.interop.arguments import (
+    as_tensor,
+    holds_gradient,
+    plain,
+    raw,
+    refusal,
+    words,
+    wrapped,
+)
+from pullback.tensor.tensor import Tensor, as_operand
+
+__all__ = [
+    "NOT_DIFFERENTIABLE",
+    "UFUNCS",
+    "call_with_options",
+    "is_discrete",
+    "ufunc_name",
+    "without_derivative",
+]
+
+
+def _fabs(x: Any) -> Tensor:
+    operand = as_operand(x)
+    if operand.dtype.kind == "c":
+        raise TypeError("numpy.fabs is not defined for complex numbers; use numpy.abs")
+    made = pointwise.abs(operand)
+    return made if made.dtype.kind == "f" else pointwise._astype(made, np.dtype(float))
+
+
+def _heaviside(x: Any, at_zero: Any) -> Tensor:
+    """Steps have slope zero, so gradients are zero; the operator of this name has none at all."""
+    step = (pointwise.sign(x) + 1) / 2
+    return pointwise._where(pointwise.equal(x, 0), at_zero, step)
+
+
+def _matvec(matrix: Any, vector: Any) -> Tensor:
+    column = shape.expand_dims(vector, -1)
+    return shape.squeeze(products.matmul(matrix, column), -1)
+
+
+def _vecmat(vector: Any, matrix: Any) -> Tensor:
+    row = shape.expand_dims(pointwise.conj(vector), -2)
+    return shape.squeeze(products.matmul(row, matrix), -2)
+
+
+_BY_NAME: dict[str, Callable[..., Any]] = {
+    name: getattr(pointwise, name)
+    for name in words("""
+        abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_invert
+        bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor cbrt ceil conj copysign cos
+        cosh deg2rad divide divmod equal exp exp2 expm1 float_power floor floor_divide fmax fmin
+        fmod frexp gcd greater greater_equal hypot isfinite isinf isnan lcm ldexp less
+        less_equal log log10 log1p log2 logaddexp logaddexp2 logical_and logical_not logical_or
+        logical_xor maximum minimum modf multiply negative nextafter not_equal positive power
+        rad2deg reciprocal remainder rint sign signbit sin sinh sqrt square subtract tan tanh trunc
+    """)
+}
+_BY_NAME |= {
+    "degrees": pointwise.rad2deg,  # of their own, and not other names, in NumPy
+    "radians": pointwise.deg2rad,
+    "fabs": _fabs,
+    "heaviside": _heaviside,
+    "matmul": products.matmul,
+    "matvec": _matvec,
+    "vecdot": products.vecdot,
+    "vecmat": _vecmat,
+}
+
+UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
+    getattr(np, name): function for name, function in _BY_NAME.items() if hasattr(np, name)
+}
+
+# Their operators raise in the backward pass, as PyTorch's do.
+NOT_DIFFERENTIABLE = {
+    "floor_divide": "Write np.floor(x / y), whose gradient is zero.",
+    "nextafter": "Call it on x.detach().",
+}
+_DISCRETE = frozenset("?bBhHiIlLqQnNpP")  # the codes of booleans and integers
+_GENERALIZED = {"axes", "axis", "keepdims"}
+
+
+def ufunc_name(ufunc: np.ufunc) -> str:
+    """The name by which a user knows the function."""
+    module = getattr(ufunc, "__module__", None)
+    if module is None:
+        module = "numpy" if getattr(np, ufunc.__name__, None) is ufunc else "a ufunc"
+    return f"{module}.{ufunc.__name__}"
+
+
+def without_derivative(ufunc: np.ufunc, method: str, inputs: Any, options: dict[str, Any]) -> Any:
+    """Runs a function that we do not know on the values, if no gradient is lost by that."""
+    name = ufunc_name(ufunc) + ("" if method == "__call__" else f".{method}")
+    if holds_gradient(inputs) and not is_discrete(ufunc):
+        raise refusal(
+            name,
+            "no derivative is known",
+            "Wrap it as an operator with pullback.library.custom_op and register_autograd, or call "
+            "it on x.detach() if no gradient is wanted.",
+        )
+    out = options.pop("out", None)
+    result = getattr(ufunc, method)(*plain(list(inputs)), **plain(options))
+    return into(out, wrapped(result), name)
+
+
+def is_discrete(ufunc: np.ufunc) -> bool:
+    """Whether all results are booleans or integers, or the function is flat everywhere."""
+    outputs = {kind for loop in ufunc.types for kind in loop.split("->")[1]} - {"O"}
+    return (bool(outputs) and outputs <= _DISCRETE) or ufunc is np.spacing
+
+
+def call_with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """A call with ``out``, ``where``, ``dtype``, ``casting``, ``axes`` and so on."""
+    name = ufunc_name(ufunc)
+    function = UFUNCS[ufunc]
+    out = options.pop("out", None)
+    where = options.pop("where", True)
+    for without_effect in ("order", "subok"):
+        options.pop(without_effect, None)
+    generalized = {key: options.pop(key) for key in _GENERALIZED & set(options)}
+    if options:
+        inputs = _cast(ufunc, inputs, options)
+    if generalized:
+        result = _with_axes(ufunc, function, inputs, generalized)
+    elif where is True:
+        result = function(*inputs)
+    else:
+        return _where(ufunc, inputs, where, out, name)
+    return into(out, result, name)
+
+
+def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
+    """The inputs in the dtypes of the loop that NumPy would choose, with NumPy's errors."""
+    dtype = options.pop("dtype", None)
+    signature = options.pop("signature", None) or options.pop("sig", None)
+    casting = options.pop("casting", "same_kind")
+    if options:
+        raise TypeError(f"{ufunc.__name__}() got an unexpected keyword argument {min(options)!r}")
+    if dtype is not None:
+        signature = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    kinds = [type(i) if type(i) in (int, float, complex) else as_tensor(i).dtype for i in inputs]
+    loop = ufunc.resolve_dtypes(
+        (*kinds, *[None] * ufunc.nout), signature=signature, casting=casting
+    )
+    return tuple(
+        pointwise._astype(i, wanted) if isinstance(i, Tensor) else np.asarray(plain(i), wanted)
+        for i, wanted in zip(inputs, loop, strict=False)
+    )
+
+
+def _where(ufunc: np.ufunc, inputs: tuple[Any, ...], where: Any, out: Any, name: str) -> Any:
+    """Only the elements that a mask picks are computed; the others are what `out` has, or zero.
+
+    The function never sees the others, so that no infinite slope of theirs gets into a gradient.
+    """
+    out = (None,) * ufunc.nout if out is None else out
+    mask = as_tensor(where)
+    *spread, mask = array_functions.broadcast_arrays(*inputs, mask)
+    picks = [wrapped(np.flatnonzero(raw(mask)))]
+    made = UFUNCS[ufunc](*(indexing._index(shape.reshape(t, -1), picks) for t in spread))
+    made = made if isinstance(made, tuple) else (made,)
+    finished = []
+    for target, values in zip(out, made, strict=True):
+        kept = wrapped(np.zeros(mask.shape, values.dtype)) if target is None else as_tensor(target)
+        flat = shape.reshape(shape.broadcast_to(kept, mask.shape), -1)
+        put = indexing.index_put(flat, picks, pointwise._astype(values, kept.dtype))
+        finished.append(into(target, shape.reshape(put, mask.shape), name))
+    return finished[0] if ufunc.nout == 1 else tuple(finished)
+
+
+def _with_axes(
+    ufunc: np.ufunc, function: Callable[..., Any], inputs: tuple[Any, ...], given: dict[str, Any]
+) -> Any:
+    """A product of matrices or vectors that stand in other axes than the last."""
+    core = [len(part.split(",")) if part else 0 for part in _core_parts(ufunc.signature)]
+    axes = given.get("axes")
+    if axes is None:
+        axis = given.get("axis", -1)
+        axes = [(axis,) * n for n in core]
+    axes = [tuple(np.atleast_1d(a).tolist()) if n else () for a, n in zip(axes, core, strict=False)]
+    moved = [
+        shape.moveaxis(value, here, tuple(range(-len(here), 0))) if here else value
+        for value, here in zip(inputs, axes, strict=False)
+    ]
+    result = function(*moved)
+    back = axes[len(inputs)] if len(axes) > len(inputs) else ()
+    if given.get("keepdims") and not core[-1]:
+        return shape.expand_dims(result, axes[0][0])
+    return shape.moveaxis(result, tuple(range(-len(back), 0)), back) if back else result
+
+
+def _core_parts(signature: str | None) -> list[str]:
+    """The named axes of each argument and result: ``(n?,k),(k,m?)->(n?,m?)``."""
+    if signature is None:
+        raise TypeError("axis, axes and keepdims are for matmul, vecdot, matvec and vecmat only")
+    parts = signature.replace("->", ",").replace("),(", ")|(").split("|")
+    return [part.strip("()") for part in parts]

@@ -1,0 +1,202 @@
+"""Universal functions on tensors: calls, options, methods, mixtures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.interop.status import status
+from pullback.interop.ufuncs import UFUNCS
+
+from .compare import check_call
+
+V, W = np.array([0.3, 0.65, 0.9]), np.array([0.7, 0.2, 1.4])
+A = np.array([[0.3, 1.2, 2.5], [0.9, 0.4, 1.7]])
+B = np.array([[1.3, 0.2, 0.5], [1.9, 0.6, 0.7]])
+
+
+def _float_ufuncs() -> list[str]:
+    return sorted({f.__name__ for f in UFUNCS if status(f.__name__).kind == "differentiable"})
+
+
+@pytest.mark.parametrize("name", _float_ufuncs())
+def test_gradients_of_calls(name: str) -> None:
+    ufunc = getattr(np, name)
+    if name in ("matvec", "vecmat", "matmul"):
+        shapes = {"matvec": (A, V), "vecmat": (V, A.T), "matmul": (A, B.T)}[name]
+        return check_call(ufunc, *shapes)
+    if name == "ldexp":
+        return check_call(lambda x: np.ldexp(x, [1, 2, -1]), V)
+    if name == "divmod":
+        return check_call(lambda x, y: np.divmod(x, y)[1], V, W)
+    if name in ("frexp", "modf"):
+        return check_call(lambda x: ufunc(x)[0], V)
+    if name == "vecdot":
+        return check_call(np.vecdot, A, B)
+    x = V + 1.0 if name in ("acosh", "arccosh") else V
+    check_call(ufunc, x, W) if ufunc.nin == 2 else check_call(ufunc, x)
+    if ufunc.nin == 2:
+        check_call(lambda a, f=ufunc: f(a, W), V)
+        check_call(lambda a, f=ufunc: f(W, a), V)
+        check_call(lambda a, f=ufunc: f(a, 0.4), V)
+        check_call(lambda a, f=ufunc: f(0.4, a), V)
+    return None
+
+
+@pytest.mark.parametrize(
+    "name", ["isfinite", "isnan", "isinf", "signbit", "logical_not", "spacing"]
+)
+def test_flat_functions_give_values(name: str) -> None:
+    x = pb.tensor(V, requires_grad=True)
+    made = getattr(np, name)(x)
+    assert isinstance(made, pb.Tensor)
+    assert not made.requires_grad
+    assert made.tolist() == getattr(np, name)(V).tolist()
+
+
+def test_operators_with_arrays_and_scalars_on_either_side() -> None:
+    check_call(lambda x: W + x * np.float64(2.0) - np.float32(1.5) / x, V)
+    check_call(lambda x: x @ W + W @ x, V)
+    check_call(lambda x: [1.0, 2.0, 3.0] * x, V)
+    assert isinstance(np.ones(3) < pb.tensor(V), pb.Tensor)
+    mixed = np.float32(2.0) * pb.tensor([1.0], dtype=np.float32, requires_grad=True)
+    assert mixed.dtype == np.float32
+
+
+def test_out_is_a_tensor() -> None:
+    def call(x: Any, y: Any) -> Any:
+        out = np.zeros_like(x)
+        assert np.multiply(x, y, out=out) is out
+        np.add(out, x, out)
+        return out
+
+    check_call(call, V, W)
+
+
+def test_out_is_an_array() -> None:
+    out = np.zeros(3)
+    assert np.sin(pb.tensor(V), out=out) is out
+    assert out.tolist() == np.sin(V).tolist()
+    with pytest.raises(AutogradError, match=r"numpy.sin.*\n.*pb.asarray"):
+        np.sin(pb.tensor(V, requires_grad=True), out=out)
+
+
+def test_array_plus_equals_tensor() -> None:
+    array = np.ones(3)
+    array += pb.tensor(V)
+    assert array.tolist() == (1 + V).tolist()
+    with pytest.raises(AutogradError, match=r"in-place operator \(numpy.add.*\n.*pb.asarray"):
+        array += pb.tensor(V, requires_grad=True)
+    with pb.no_grad():
+        array -= pb.tensor(V, requires_grad=True)
+    np.testing.assert_allclose(array, 1)
+
+
+def test_where_computes_only_what_it_picks() -> None:
+    mask = np.array([True, False, True])
+    check_call(lambda x: np.sqrt(x, where=mask, out=np.ones_like(x)), V)
+    check_call(lambda x, y: np.divide(x, y, where=mask, out=np.zeros_like(x)), V, W)
+    x = pb.tensor([4.0, 0.0], requires_grad=True)
+    np.log(x, where=x > 0, out=np.zeros_like(x)).sum().backward()
+    assert x.grad.tolist() == [0.25, 0.0]
+
+
+def test_dtype_and_casting() -> None:
+    x = pb.tensor(V, requires_grad=True)
+    made = np.sin(x, dtype=np.float32, casting="same_kind")
+    assert made.dtype == np.float32
+    made.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(V), rtol=1e-6)
+    with pytest.raises(TypeError):
+        np.add(x, x, dtype=np.int64, casting="safe")
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        np.sin(x, nonsense=1)
+
+
+def test_generalized_options() -> None:
+    check_call(lambda a, b: np.matmul(a, b, axes=[(1, 0), (0, 1), (0, 1)]), A.T, B.T)
+    check_call(lambda a, b: np.vecdot(a, b, axis=0), A, B)
+    check_call(lambda a, b: np.vecdot(a, b, keepdims=True, axis=-1), A, B)
+
+
+@pytest.mark.parametrize("name", ["add", "multiply", "maximum", "minimum", "subtract", "divide"])
+def test_methods(name: str) -> None:
+    ufunc = getattr(np, name)
+    check_call(lambda x: ufunc.reduce(x), A)
+    check_call(lambda x: ufunc.reduce(x, axis=1, keepdims=True), A)
+    check_call(lambda x: ufunc.accumulate(x, axis=1), A)
+    check_call(lambda x: ufunc.reduceat(x, [0, 2, 1], axis=1), A)
+    check_call(lambda x, y: ufunc.outer(x, y), V, W)
+
+
+def test_reduce_options() -> None:
+    check_call(lambda x, i: np.add.reduce(x, axis=None, initial=i, where=A > 0.5), A, np.array(2.0))
+    check_call(lambda x: np.add.reduce(x, axis=(0, 1), dtype=np.complex128), A)
+    check_call(lambda x, i: np.hypot.reduce(x, axis=1, initial=i), A, np.array(2.0))
+    check_call(lambda x: np.add.reduce(x, out=np.zeros_like(x[0])), A)
+    check_call(lambda x: np.logaddexp.reduce(x, axis=1), A)
+    assert np.logical_and.reduce(pb.tensor(A) > 0).tolist() == [True] * 3
+    with pytest.raises(ValueError, match="binary"):
+        np.sin.reduce(pb.tensor(V))
+
+
+def test_at_writes_each_time_an_element_is_named() -> None:
+    def call(ufunc: np.ufunc) -> Any:
+        def write(x: Any, y: Any) -> Any:
+            target = np.copy(x)
+            ufunc.at(target, [0, 2, 0, 0], y)
+            return target
+
+        return write
+
+    for ufunc in (np.add, np.subtract, np.multiply, np.maximum, np.power):
+        check_call(call(ufunc), V, np.array([0.5, 1.5, 0.25, 1.1]))
+
+    def negated(x: Any) -> Any:
+        target = np.copy(x)
+        np.negative.at(target, [0, 1, 1])
+        return target
+
+    check_call(negated, V)
+    array = np.zeros(3)
+    np.add.at(array, [0, 0], pb.tensor([1.0, 2.0]))
+    assert array.tolist() == [3.0, 0.0, 0.0]
+    with pytest.raises(AutogradError, match=r"numpy.add.at"):
+        np.add.at(array, [0, 0], pb.tensor([1.0, 2.0], requires_grad=True))
+
+
+def test_a_function_without_derivative_is_refused_by_name() -> None:
+    unknown = np.frompyfunc(lambda a: a * a, 1, 1)
+    with pytest.raises(DerivativeMissingError, match=r"no derivative is known.*custom_op"):
+        unknown(pb.tensor(V, requires_grad=True))
+
+
+def test_duals_are_not_lost() -> None:
+    with pb.autograd.forward_ad.dual_level():
+        dual = pb.autograd.forward_ad.make_dual(pb.tensor(V), pb.tensor(W))
+        made = pb.autograd.forward_ad.unpack_dual(np.sin(dual) * 2.0)
+        np.testing.assert_allclose(made.tangent.numpy(), 2 * np.cos(V) * W)
+        with pytest.raises(AutogradError, match="tangent"):
+            np.asarray(dual)
+        with pytest.raises(AutogradError):
+            np.ones(3).__setitem__(slice(None), dual)
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "nextafter"])
+def test_functions_that_raise_in_the_backward_pass_are_named(name: str) -> None:
+    x = pb.tensor(V, requires_grad=True)
+    assert status(name).kind == "raises"
+    with pytest.raises(DerivativeMissingError, match=name):
+        getattr(np, name)(x, 0.5).sum().backward()
+
+
+def test_other_libraries_are_asked_first() -> None:
+    class Other:
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> str:
+            return "other"
+
+    assert np.add(pb.tensor(V), Other(), where=True) == "other"
