@@ -47,6 +47,7 @@ from pullback.interop import differentiable, numpy_mode
 from pullback.interop.array_api import *
 from pullback.interop.namespace import VERSION as __array_api_version__  # noqa: N811 - the standard's name
 from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_info__  # noqa: N813
+from pullback.kernels.threads import get_num_threads, set_num_threads
 from pullback.padding import pad
 from pullback.ranges import *
 from pullback.tensor import Tensor
@@ -65,6 +66,7 @@ __all__ = [
     "enable_grad",
     "errors",
     "fft",
+    "get_num_threads",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
@@ -78,6 +80,7 @@ __all__ = [
     "pad",
     "schema",
     "set_grad_enabled",
+    "set_num_threads",
 ]
 __all__ += _public.__all__ + _aliases.__all__
 __all__ += _creation.__all__ + _array_functions.__all__ + _ranges.__all__

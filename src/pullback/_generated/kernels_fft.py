@@ -23,6 +23,7 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.saved import save_output, saved_output
+from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
 ndarray = np.ndarray

@@ -23,6 +23,7 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.saved import save_output, saved_output
+from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
 from . import functions_pointwise
@@ -2578,7 +2579,11 @@ def abs__record(self):
 
 
 def acos_cpu(self):
-    return wrap(np.arccos(self._array))
+    return wrap(
+        spread(np.arccos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccos(self._array)
+    )
 
 
 def acos_node(self):
@@ -2596,7 +2601,10 @@ def acos_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.arccos(self._array))
+    return recorded(
+        node,
+        spread(np.arccos, self._array) if self._array.size >= LARGE else np.arccos(self._array),
+    )
 
 
 def acos_jvp(xp, self, self_t, result):
@@ -2608,13 +2616,26 @@ def acos_jvp(xp, self, self_t, result):
 
 
 def acos__cpu(self):
-    write(self, np.arccos(self._array), "acos_")
+    write(
+        self,
+        spread(np.arccos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccos(self._array),
+        "acos_",
+    )
     return self
 
 
 def acos__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.arccos(self._array), "acos_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.arccos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccos(self._array),
+        "acos_",
+    )
 
 
 def acos__node(self):
@@ -2631,12 +2652,23 @@ def acos__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.arccos(self._array), "acos_")
+    record_inplace(
+        node,
+        self,
+        spread(np.arccos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccos(self._array),
+        "acos_",
+    )
     return self
 
 
 def acosh_cpu(self):
-    return wrap(np.arccosh(self._array))
+    return wrap(
+        spread(np.arccosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccosh(self._array)
+    )
 
 
 def acosh_node(self):
@@ -2654,7 +2686,10 @@ def acosh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.arccosh(self._array))
+    return recorded(
+        node,
+        spread(np.arccosh, self._array) if self._array.size >= LARGE else np.arccosh(self._array),
+    )
 
 
 def acosh_jvp(xp, self, self_t, result):
@@ -2666,13 +2701,26 @@ def acosh_jvp(xp, self, self_t, result):
 
 
 def acosh__cpu(self):
-    write(self, np.arccosh(self._array), "acosh_")
+    write(
+        self,
+        spread(np.arccosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccosh(self._array),
+        "acosh_",
+    )
     return self
 
 
 def acosh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.arccosh(self._array), "acosh_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.arccosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccosh(self._array),
+        "acosh_",
+    )
 
 
 def acosh__node(self):
@@ -2689,7 +2737,14 @@ def acosh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.arccosh(self._array), "acosh_")
+    record_inplace(
+        node,
+        self,
+        spread(np.arccosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arccosh(self._array),
+        "acosh_",
+    )
     return self
 
 
@@ -2778,7 +2833,11 @@ def angle_jvp(xp, self, deg, self_t, result):
 
 
 def asin_cpu(self):
-    return wrap(np.arcsin(self._array))
+    return wrap(
+        spread(np.arcsin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsin(self._array)
+    )
 
 
 def asin_node(self):
@@ -2796,7 +2855,10 @@ def asin_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.arcsin(self._array))
+    return recorded(
+        node,
+        spread(np.arcsin, self._array) if self._array.size >= LARGE else np.arcsin(self._array),
+    )
 
 
 def asin_jvp(xp, self, self_t, result):
@@ -2808,13 +2870,26 @@ def asin_jvp(xp, self, self_t, result):
 
 
 def asin__cpu(self):
-    write(self, np.arcsin(self._array), "asin_")
+    write(
+        self,
+        spread(np.arcsin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsin(self._array),
+        "asin_",
+    )
     return self
 
 
 def asin__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.arcsin(self._array), "asin_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.arcsin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsin(self._array),
+        "asin_",
+    )
 
 
 def asin__node(self):
@@ -2831,12 +2906,23 @@ def asin__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.arcsin(self._array), "asin_")
+    record_inplace(
+        node,
+        self,
+        spread(np.arcsin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsin(self._array),
+        "asin_",
+    )
     return self
 
 
 def asinh_cpu(self):
-    return wrap(np.arcsinh(self._array))
+    return wrap(
+        spread(np.arcsinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsinh(self._array)
+    )
 
 
 def asinh_node(self):
@@ -2854,7 +2940,10 @@ def asinh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.arcsinh(self._array))
+    return recorded(
+        node,
+        spread(np.arcsinh, self._array) if self._array.size >= LARGE else np.arcsinh(self._array),
+    )
 
 
 def asinh_jvp(xp, self, self_t, result):
@@ -2866,13 +2955,26 @@ def asinh_jvp(xp, self, self_t, result):
 
 
 def asinh__cpu(self):
-    write(self, np.arcsinh(self._array), "asinh_")
+    write(
+        self,
+        spread(np.arcsinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsinh(self._array),
+        "asinh_",
+    )
     return self
 
 
 def asinh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.arcsinh(self._array), "asinh_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.arcsinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsinh(self._array),
+        "asinh_",
+    )
 
 
 def asinh__node(self):
@@ -2889,7 +2991,14 @@ def asinh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.arcsinh(self._array), "asinh_")
+    record_inplace(
+        node,
+        self,
+        spread(np.arcsinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arcsinh(self._array),
+        "asinh_",
+    )
     return self
 
 
@@ -2920,7 +3029,11 @@ def astype_jvp(xp, self, dtype, self_t, result):
 
 
 def atan_cpu(self):
-    return wrap(np.arctan(self._array))
+    return wrap(
+        spread(np.arctan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctan(self._array)
+    )
 
 
 def atan_node(self):
@@ -2938,7 +3051,10 @@ def atan_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.arctan(self._array))
+    return recorded(
+        node,
+        spread(np.arctan, self._array) if self._array.size >= LARGE else np.arctan(self._array),
+    )
 
 
 def atan_jvp(xp, self, self_t, result):
@@ -3016,13 +3132,26 @@ def atan2__record(self, other):
 
 
 def atan__cpu(self):
-    write(self, np.arctan(self._array), "atan_")
+    write(
+        self,
+        spread(np.arctan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctan(self._array),
+        "atan_",
+    )
     return self
 
 
 def atan__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.arctan(self._array), "atan_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.arctan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctan(self._array),
+        "atan_",
+    )
 
 
 def atan__node(self):
@@ -3039,12 +3168,23 @@ def atan__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.arctan(self._array), "atan_")
+    record_inplace(
+        node,
+        self,
+        spread(np.arctan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctan(self._array),
+        "atan_",
+    )
     return self
 
 
 def atanh_cpu(self):
-    return wrap(np.arctanh(self._array))
+    return wrap(
+        spread(np.arctanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctanh(self._array)
+    )
 
 
 def atanh_node(self):
@@ -3062,7 +3202,10 @@ def atanh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.arctanh(self._array))
+    return recorded(
+        node,
+        spread(np.arctanh, self._array) if self._array.size >= LARGE else np.arctanh(self._array),
+    )
 
 
 def atanh_jvp(xp, self, self_t, result):
@@ -3074,13 +3217,26 @@ def atanh_jvp(xp, self, self_t, result):
 
 
 def atanh__cpu(self):
-    write(self, np.arctanh(self._array), "atanh_")
+    write(
+        self,
+        spread(np.arctanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctanh(self._array),
+        "atanh_",
+    )
     return self
 
 
 def atanh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.arctanh(self._array), "atanh_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.arctanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctanh(self._array),
+        "atanh_",
+    )
 
 
 def atanh__node(self):
@@ -3097,7 +3253,14 @@ def atanh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.arctanh(self._array), "atanh_")
+    record_inplace(
+        node,
+        self,
+        spread(np.arctanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.arctanh(self._array),
+        "atanh_",
+    )
     return self
 
 
@@ -3585,7 +3748,11 @@ def copysign__record(self, other):
 
 
 def cos_cpu(self):
-    return wrap(np.cos(self._array))
+    return wrap(
+        spread(np.cos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cos(self._array)
+    )
 
 
 def cos_node(self):
@@ -3603,7 +3770,9 @@ def cos_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.cos(self._array))
+    return recorded(
+        node, spread(np.cos, self._array) if self._array.size >= LARGE else np.cos(self._array)
+    )
 
 
 def cos_jvp(xp, self, self_t, result):
@@ -3615,13 +3784,26 @@ def cos_jvp(xp, self, self_t, result):
 
 
 def cos__cpu(self):
-    write(self, np.cos(self._array), "cos_")
+    write(
+        self,
+        spread(np.cos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cos(self._array),
+        "cos_",
+    )
     return self
 
 
 def cos__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.cos(self._array), "cos_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.cos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cos(self._array),
+        "cos_",
+    )
 
 
 def cos__node(self):
@@ -3638,12 +3820,23 @@ def cos__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.cos(self._array), "cos_")
+    record_inplace(
+        node,
+        self,
+        spread(np.cos, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cos(self._array),
+        "cos_",
+    )
     return self
 
 
 def cosh_cpu(self):
-    return wrap(np.cosh(self._array))
+    return wrap(
+        spread(np.cosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cosh(self._array)
+    )
 
 
 def cosh_node(self):
@@ -3661,7 +3854,9 @@ def cosh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.cosh(self._array))
+    return recorded(
+        node, spread(np.cosh, self._array) if self._array.size >= LARGE else np.cosh(self._array)
+    )
 
 
 def cosh_jvp(xp, self, self_t, result):
@@ -3673,13 +3868,26 @@ def cosh_jvp(xp, self, self_t, result):
 
 
 def cosh__cpu(self):
-    write(self, np.cosh(self._array), "cosh_")
+    write(
+        self,
+        spread(np.cosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cosh(self._array),
+        "cosh_",
+    )
     return self
 
 
 def cosh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.cosh(self._array), "cosh_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.cosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cosh(self._array),
+        "cosh_",
+    )
 
 
 def cosh__node(self):
@@ -3696,7 +3904,14 @@ def cosh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.cosh(self._array), "cosh_")
+    record_inplace(
+        node,
+        self,
+        spread(np.cosh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.cosh(self._array),
+        "cosh_",
+    )
     return self
 
 
@@ -3835,7 +4050,11 @@ def eq_cpu(self, other):
 
 
 def exp_cpu(self):
-    return wrap(np.exp(self._array))
+    return wrap(
+        spread(np.exp, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp(self._array)
+    )
 
 
 def exp_node(self):
@@ -3849,7 +4068,9 @@ def exp_record(self):
     node = ExpBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.exp(self._array))
+    result = recorded(
+        node, spread(np.exp, self._array) if self._array.size >= LARGE else np.exp(self._array)
+    )
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -3864,7 +4085,11 @@ def exp_jvp(xp, self, self_t, result):
 
 
 def exp2_cpu(self):
-    return wrap(np.exp2(self._array))
+    return wrap(
+        spread(np.exp2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp2(self._array)
+    )
 
 
 def exp2_node(self):
@@ -3878,7 +4103,9 @@ def exp2_record(self):
     node = Exp2Backward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.exp2(self._array))
+    result = recorded(
+        node, spread(np.exp2, self._array) if self._array.size >= LARGE else np.exp2(self._array)
+    )
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -3893,13 +4120,26 @@ def exp2_jvp(xp, self, self_t, result):
 
 
 def exp2__cpu(self):
-    write(self, np.exp2(self._array), "exp2_")
+    write(
+        self,
+        spread(np.exp2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp2(self._array),
+        "exp2_",
+    )
     return self
 
 
 def exp2__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.exp2(self._array), "exp2_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.exp2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp2(self._array),
+        "exp2_",
+    )
 
 
 def exp2__node(self):
@@ -3914,19 +4154,39 @@ def exp2__record(self):
     node = Exp2Backward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.exp2(self._array), "exp2_")
+    record_inplace(
+        node,
+        self,
+        spread(np.exp2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp2(self._array),
+        "exp2_",
+    )
     node.save_outputs(self)
     return self
 
 
 def exp__cpu(self):
-    write(self, np.exp(self._array), "exp_")
+    write(
+        self,
+        spread(np.exp, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp(self._array),
+        "exp_",
+    )
     return self
 
 
 def exp__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.exp(self._array), "exp_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.exp, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp(self._array),
+        "exp_",
+    )
 
 
 def exp__node(self):
@@ -3941,13 +4201,24 @@ def exp__record(self):
     node = ExpBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.exp(self._array), "exp_")
+    record_inplace(
+        node,
+        self,
+        spread(np.exp, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.exp(self._array),
+        "exp_",
+    )
     node.save_outputs(self)
     return self
 
 
 def expm1_cpu(self):
-    return wrap(np.expm1(self._array))
+    return wrap(
+        spread(np.expm1, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.expm1(self._array)
+    )
 
 
 def expm1_node(self):
@@ -3961,7 +4232,9 @@ def expm1_record(self):
     node = Expm1Backward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.expm1(self._array))
+    result = recorded(
+        node, spread(np.expm1, self._array) if self._array.size >= LARGE else np.expm1(self._array)
+    )
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -3976,13 +4249,26 @@ def expm1_jvp(xp, self, self_t, result):
 
 
 def expm1__cpu(self):
-    write(self, np.expm1(self._array), "expm1_")
+    write(
+        self,
+        spread(np.expm1, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.expm1(self._array),
+        "expm1_",
+    )
     return self
 
 
 def expm1__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.expm1(self._array), "expm1_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.expm1, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.expm1(self._array),
+        "expm1_",
+    )
 
 
 def expm1__node(self):
@@ -3997,7 +4283,14 @@ def expm1__record(self):
     node = Expm1Backward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.expm1(self._array), "expm1_")
+    record_inplace(
+        node,
+        self,
+        spread(np.expm1, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.expm1(self._array),
+        "expm1_",
+    )
     node.save_outputs(self)
     return self
 
@@ -4686,7 +4979,11 @@ def lerp__record(self, end, weight):
 
 
 def log_cpu(self):
-    return wrap(np.log(self._array))
+    return wrap(
+        spread(np.log, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log(self._array)
+    )
 
 
 def log_node(self):
@@ -4704,7 +5001,9 @@ def log_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.log(self._array))
+    return recorded(
+        node, spread(np.log, self._array) if self._array.size >= LARGE else np.log(self._array)
+    )
 
 
 def log_jvp(xp, self, self_t, result):
@@ -4716,7 +5015,11 @@ def log_jvp(xp, self, self_t, result):
 
 
 def log10_cpu(self):
-    return wrap(np.log10(self._array))
+    return wrap(
+        spread(np.log10, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log10(self._array)
+    )
 
 
 def log10_node(self):
@@ -4734,7 +5037,9 @@ def log10_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.log10(self._array))
+    return recorded(
+        node, spread(np.log10, self._array) if self._array.size >= LARGE else np.log10(self._array)
+    )
 
 
 def log10_jvp(xp, self, self_t, result):
@@ -4746,13 +5051,26 @@ def log10_jvp(xp, self, self_t, result):
 
 
 def log10__cpu(self):
-    write(self, np.log10(self._array), "log10_")
+    write(
+        self,
+        spread(np.log10, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log10(self._array),
+        "log10_",
+    )
     return self
 
 
 def log10__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.log10(self._array), "log10_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.log10, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log10(self._array),
+        "log10_",
+    )
 
 
 def log10__node(self):
@@ -4769,12 +5087,23 @@ def log10__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.log10(self._array), "log10_")
+    record_inplace(
+        node,
+        self,
+        spread(np.log10, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log10(self._array),
+        "log10_",
+    )
     return self
 
 
 def log1p_cpu(self):
-    return wrap(np.log1p(self._array))
+    return wrap(
+        spread(np.log1p, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log1p(self._array)
+    )
 
 
 def log1p_node(self):
@@ -4792,7 +5121,9 @@ def log1p_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.log1p(self._array))
+    return recorded(
+        node, spread(np.log1p, self._array) if self._array.size >= LARGE else np.log1p(self._array)
+    )
 
 
 def log1p_jvp(xp, self, self_t, result):
@@ -4804,13 +5135,26 @@ def log1p_jvp(xp, self, self_t, result):
 
 
 def log1p__cpu(self):
-    write(self, np.log1p(self._array), "log1p_")
+    write(
+        self,
+        spread(np.log1p, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log1p(self._array),
+        "log1p_",
+    )
     return self
 
 
 def log1p__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.log1p(self._array), "log1p_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.log1p, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log1p(self._array),
+        "log1p_",
+    )
 
 
 def log1p__node(self):
@@ -4827,12 +5171,23 @@ def log1p__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.log1p(self._array), "log1p_")
+    record_inplace(
+        node,
+        self,
+        spread(np.log1p, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log1p(self._array),
+        "log1p_",
+    )
     return self
 
 
 def log2_cpu(self):
-    return wrap(np.log2(self._array))
+    return wrap(
+        spread(np.log2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log2(self._array)
+    )
 
 
 def log2_node(self):
@@ -4850,7 +5205,9 @@ def log2_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.log2(self._array))
+    return recorded(
+        node, spread(np.log2, self._array) if self._array.size >= LARGE else np.log2(self._array)
+    )
 
 
 def log2_jvp(xp, self, self_t, result):
@@ -4862,13 +5219,26 @@ def log2_jvp(xp, self, self_t, result):
 
 
 def log2__cpu(self):
-    write(self, np.log2(self._array), "log2_")
+    write(
+        self,
+        spread(np.log2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log2(self._array),
+        "log2_",
+    )
     return self
 
 
 def log2__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.log2(self._array), "log2_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.log2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log2(self._array),
+        "log2_",
+    )
 
 
 def log2__node(self):
@@ -4885,18 +5255,38 @@ def log2__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.log2(self._array), "log2_")
+    record_inplace(
+        node,
+        self,
+        spread(np.log2, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log2(self._array),
+        "log2_",
+    )
     return self
 
 
 def log__cpu(self):
-    write(self, np.log(self._array), "log_")
+    write(
+        self,
+        spread(np.log, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log(self._array),
+        "log_",
+    )
     return self
 
 
 def log__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.log(self._array), "log_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.log, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log(self._array),
+        "log_",
+    )
 
 
 def log__node(self):
@@ -4913,7 +5303,14 @@ def log__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.log(self._array), "log_")
+    record_inplace(
+        node,
+        self,
+        spread(np.log, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.log(self._array),
+        "log_",
+    )
     return self
 
 
@@ -5979,7 +6376,11 @@ def signbit_cpu(self):
 
 
 def sin_cpu(self):
-    return wrap(np.sin(self._array))
+    return wrap(
+        spread(np.sin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sin(self._array)
+    )
 
 
 def sin_node(self):
@@ -5997,7 +6398,9 @@ def sin_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.sin(self._array))
+    return recorded(
+        node, spread(np.sin, self._array) if self._array.size >= LARGE else np.sin(self._array)
+    )
 
 
 def sin_jvp(xp, self, self_t, result):
@@ -6009,13 +6412,26 @@ def sin_jvp(xp, self, self_t, result):
 
 
 def sin__cpu(self):
-    write(self, np.sin(self._array), "sin_")
+    write(
+        self,
+        spread(np.sin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sin(self._array),
+        "sin_",
+    )
     return self
 
 
 def sin__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.sin(self._array), "sin_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.sin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sin(self._array),
+        "sin_",
+    )
 
 
 def sin__node(self):
@@ -6032,7 +6448,14 @@ def sin__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.sin(self._array), "sin_")
+    record_inplace(
+        node,
+        self,
+        spread(np.sin, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sin(self._array),
+        "sin_",
+    )
     return self
 
 
@@ -6095,7 +6518,11 @@ def sinc__record(self):
 
 
 def sinh_cpu(self):
-    return wrap(np.sinh(self._array))
+    return wrap(
+        spread(np.sinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sinh(self._array)
+    )
 
 
 def sinh_node(self):
@@ -6113,7 +6540,9 @@ def sinh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.sinh(self._array))
+    return recorded(
+        node, spread(np.sinh, self._array) if self._array.size >= LARGE else np.sinh(self._array)
+    )
 
 
 def sinh_jvp(xp, self, self_t, result):
@@ -6125,13 +6554,26 @@ def sinh_jvp(xp, self, self_t, result):
 
 
 def sinh__cpu(self):
-    write(self, np.sinh(self._array), "sinh_")
+    write(
+        self,
+        spread(np.sinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sinh(self._array),
+        "sinh_",
+    )
     return self
 
 
 def sinh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.sinh(self._array), "sinh_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.sinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sinh(self._array),
+        "sinh_",
+    )
 
 
 def sinh__node(self):
@@ -6148,7 +6590,14 @@ def sinh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.sinh(self._array), "sinh_")
+    record_inplace(
+        node,
+        self,
+        spread(np.sinh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.sinh(self._array),
+        "sinh_",
+    )
     return self
 
 
@@ -6319,7 +6768,11 @@ def sub__record(self, other):
 
 
 def tan_cpu(self):
-    return wrap(np.tan(self._array))
+    return wrap(
+        spread(np.tan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tan(self._array)
+    )
 
 
 def tan_node(self):
@@ -6333,7 +6786,9 @@ def tan_record(self):
     node = TanBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.tan(self._array))
+    result = recorded(
+        node, spread(np.tan, self._array) if self._array.size >= LARGE else np.tan(self._array)
+    )
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -6348,13 +6803,26 @@ def tan_jvp(xp, self, self_t, result):
 
 
 def tan__cpu(self):
-    write(self, np.tan(self._array), "tan_")
+    write(
+        self,
+        spread(np.tan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tan(self._array),
+        "tan_",
+    )
     return self
 
 
 def tan__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.tan(self._array), "tan_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.tan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tan(self._array),
+        "tan_",
+    )
 
 
 def tan__node(self):
@@ -6369,13 +6837,24 @@ def tan__record(self):
     node = TanBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.tan(self._array), "tan_")
+    record_inplace(
+        node,
+        self,
+        spread(np.tan, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tan(self._array),
+        "tan_",
+    )
     node.save_outputs(self)
     return self
 
 
 def tanh_cpu(self):
-    return wrap(np.tanh(self._array))
+    return wrap(
+        spread(np.tanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tanh(self._array)
+    )
 
 
 def tanh_node(self):
@@ -6389,7 +6868,9 @@ def tanh_record(self):
     node = TanhBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.tanh(self._array))
+    result = recorded(
+        node, spread(np.tanh, self._array) if self._array.size >= LARGE else np.tanh(self._array)
+    )
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -6404,13 +6885,26 @@ def tanh_jvp(xp, self, self_t, result):
 
 
 def tanh__cpu(self):
-    write(self, np.tanh(self._array), "tanh_")
+    write(
+        self,
+        spread(np.tanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tanh(self._array),
+        "tanh_",
+    )
     return self
 
 
 def tanh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.tanh(self._array), "tanh_")
+    return record_inplace(
+        None,
+        self,
+        spread(np.tanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tanh(self._array),
+        "tanh_",
+    )
 
 
 def tanh__node(self):
@@ -6425,7 +6919,14 @@ def tanh__record(self):
     node = TanhBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.tanh(self._array), "tanh_")
+    record_inplace(
+        node,
+        self,
+        spread(np.tanh, self._array)
+        if type(self._array) is ndarray and self._array.size >= LARGE
+        else np.tanh(self._array),
+        "tanh_",
+    )
     node.save_outputs(self)
     return self
 

@@ -39,10 +39,11 @@ IN_FUNCTIONS = _words(
 """What the public function of an operator reads beside its arguments."""
 
 IN_KERNELS = IN_FUNCTIONS | _words(
-    "FREED NO_EDGE Node Part all array base check_inplace edge edge_of grad grad_input_mask grads "
-    "keep len map ndarray node np number pullback record_inplace record_view record_views recorded "
-    "recorded_list recorded_several result results save_before_write save_list save_output "
-    "saved_output tuple wrap write write_out xp zip"
+    "FREED LARGE NO_EDGE Node Part all array base check_inplace edge edge_of grad "
+    "grad_input_mask grads keep len map ndarray node np number pullback record_inplace "
+    "record_view record_views recorded recorded_list recorded_several result results "
+    "save_before_write save_list save_output saved_output spread tuple wrap write write_out xp "
+    "zip"
 )
 """What kernels, nodes and forward formulas read beside their operator's arguments."""
 

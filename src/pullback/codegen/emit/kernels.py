@@ -83,8 +83,8 @@ def _array(argument: Argument) -> str:
     return f"{name}._array" if is_tensor(argument.type) else name
 
 
-def _call(op: Emitted) -> str:
-    """The call of the array function."""
+def _call(op: Emitted, *, recording: bool = False) -> str:
+    """The call of the array function; of a costly one by several threads, on large arrays."""
     kernel = op.function.dispatch["CPU"]
     texts = []
     for argument in op.arguments:
@@ -92,7 +92,14 @@ def _call(op: Emitted) -> str:
             kernel.startswith("numpy.") and not is_tensor_value(argument.type)
         )
         texts.append(f"{argument.name}={_array(argument)}" if by_keyword else _array(argument))
-    return f"{array_function(kernel)}({', '.join(texts)})"
+    function, passed = array_function(kernel), ", ".join(texts)
+    if "heavy" not in op.function.tags:
+        return f"{function}({passed})"
+    # A Python number has no size; what requires grad is an array.
+    is_large = f"{passed}.size >= LARGE"
+    if not recording:
+        is_large = f"type({passed}) is ndarray and {is_large}"
+    return f"spread({function}, {passed}) if {is_large} else {function}({passed})"
 
 
 def _wrapped(op: Emitted, call: str) -> str:
@@ -128,7 +135,7 @@ def _record(op: Emitted) -> str:
     elif is_tensor_list(returns[0]):
         made = f"recorded_list(node, {_call(op)})"
     else:
-        made = f"recorded(node, {_call(op)})"
+        made = f"recorded(node, {_call(op, recording=True)})"
     if not op.saved("outputs"):
         return head + f"    return {made}\n"
     if len(returns) == 1 and is_tensor(returns[0]):
