@@ -15,6 +15,7 @@ from __future__ import annotations
 import pullback._generated.methods
 import pullback._generated.register
 import pullback.autograd.formulas
+import pullback.autograd.functional
 import pullback.creation_methods
 import pullback.indexing
 import pullback.operators
@@ -22,7 +23,7 @@ import pullback.shape_methods
 import pullback.shape_writes
 from pullback import aliases as _aliases
 from pullback import array_functions as _array_functions
-from pullback import autograd, dispatch, errors, fft, library, linalg, ops, schema
+from pullback import autograd, dispatch, errors, fft, func, library, linalg, ops, schema
 from pullback import creation as _creation
 from pullback import ranges as _ranges
 from pullback._generated import public as _public
@@ -41,6 +42,14 @@ from pullback.autograd import (
 )
 from pullback.composites.einsum import einsum
 from pullback.creation import *
+from pullback.derivatives import (
+    elementwise_grad,
+    grad,
+    hessian,
+    hvp,
+    jacobian,
+    value_and_grad,
+)
 from pullback.dispatch import DispatchKey, DispatchKeySet
 from pullback.interop import array_api as _array_api
 from pullback.interop import differentiable, numpy_mode
@@ -63,15 +72,21 @@ __all__ = [
     "differentiable",
     "dispatch",
     "einsum",
+    "elementwise_grad",
     "enable_grad",
     "errors",
     "fft",
+    "func",
     "get_num_threads",
+    "grad",
+    "hessian",
+    "hvp",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",
     "is_grad_enabled",
     "is_inference_mode_enabled",
+    "jacobian",
     "library",
     "linalg",
     "no_grad",
@@ -81,6 +96,7 @@ __all__ = [
     "schema",
     "set_grad_enabled",
     "set_num_threads",
+    "value_and_grad",
 ]
 __all__ += _public.__all__ + _aliases.__all__
 __all__ += _creation.__all__ + _array_functions.__all__ + _ranges.__all__

@@ -43,6 +43,11 @@ def test_readme_examples_hold(root):
     assert run_blocks((root / "README.md").read_text(encoding="utf-8"), "README.md") > 0
 
 
+def test_examples_of_the_page_on_transforms_hold(root):
+    page = root / "docs/transforms.md"
+    assert run_blocks(page.read_text(encoding="utf-8"), page.name) > 0
+
+
 def test_a_wrong_example_is_caught():
     plain, prompt = "```python\nx = 1\n```\n", "```python\n>>> x + 1\n{}\n```\n"
     assert run_blocks(plain + prompt.format(2), "page") == 2

@@ -46,6 +46,8 @@ LEVELS = {
     "fft": 6.5,
     "library": 7.2,  # custom operators, and checks that use transforms
     "func": 7,
+    "autograd.functional": 7.1,  # beside the graph by name, but made of transforms
+    "derivatives": 7.2,
     "interop": 7,
     "compile": 7,
     "": 7.5,  # the contents page: gathers all levels up to 7, and level 8 may use it as users do

@@ -41,6 +41,7 @@ register(
     node=kernels_cubes.weighted_cubes_node,
     jvp=kernels_cubes.weighted_cubes_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=cubes.kernels.weighted_cubes,
     function=functions_cubes.weighted_cubes,
 )

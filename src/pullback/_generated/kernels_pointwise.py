@@ -2771,7 +2771,7 @@ def add_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t + other_t
     """
-    return self_t + other_t
+    return xp.total(self_t, other_t)
 
 
 def add__cpu(self, other):
@@ -3096,7 +3096,9 @@ def atan2_jvp(xp, self, other, self_t, other_t, result):
 
     result: (self_t * other_p - other_t * self_p) / squared_radius(self_p, other_p)
     """
-    return (self_t * other - other_t * self) / xp.squared_radius(self, other)
+    return xp.total(
+        None if self_t is None else self_t * other, None if other_t is None else -(other_t * self)
+    ) / xp.squared_radius(self, other)
 
 
 def atan2__cpu(self, other):
@@ -4004,7 +4006,7 @@ def div_jvp(xp, self, other, self_t, other_t, result):
 
     result: (self_t - other_t * result) / other_p
     """
-    return (self_t - other_t * result) / other
+    return xp.total(self_t, None if other_t is None else -(other_t * result)) / other
 
 
 def div__cpu(self, other):
@@ -4508,7 +4510,9 @@ def fmod_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t - other_t * whole_part(self_p, other_p, result)
     """
-    return self_t - other_t * xp.whole_part(self, other, result)
+    return xp.total(
+        self_t, None if other_t is None else -(other_t * xp.whole_part(self, other, result))
+    )
 
 
 def fmod__cpu(self, other):
@@ -4696,7 +4700,12 @@ def hypot_jvp(xp, self, other, self_t, other_t, result):
 
     result: (self_t * self_p + other_t * other_p) / result
     """
-    return (self_t * self + other_t * other) / result
+    return (
+        xp.total(
+            None if self_t is None else self_t * self, None if other_t is None else other_t * other
+        )
+        / result
+    )
 
 
 def hypot__cpu(self, other):
@@ -4923,7 +4932,11 @@ def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, result):
 
     result: self_t * (1 - weight_p) + end_t * weight_p + weight_t * (end_p - self_p)
     """
-    return self_t * (1 - weight) + end_t * weight + weight_t * (end - self)
+    return xp.total(
+        None if self_t is None else self_t * (1 - weight),
+        None if end_t is None else end_t * weight,
+        None if weight_t is None else weight_t * (end - self),
+    )
 
 
 def lerp__cpu(self, end, weight):
@@ -5345,7 +5358,10 @@ def logaddexp_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * sigmoid(self_p - other_p) + other_t * sigmoid(other_p - self_p)
     """
-    return self_t * xp.sigmoid(self - other) + other_t * xp.sigmoid(other - self)
+    return xp.total(
+        None if self_t is None else self_t * xp.sigmoid(self - other),
+        None if other_t is None else other_t * xp.sigmoid(other - self),
+    )
 
 
 def logaddexp2_cpu(self, other):
@@ -5379,8 +5395,9 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * sigmoid((self_p - other_p) * 0.6931471805599453) + other_t * sigmoid((other_p - self_p) * 0.6931471805599453)
     """
-    return self_t * xp.sigmoid((self - other) * 0.6931471805599453) + other_t * xp.sigmoid(
-        (other - self) * 0.6931471805599453
+    return xp.total(
+        None if self_t is None else self_t * xp.sigmoid((self - other) * 0.6931471805599453),
+        None if other_t is None else other_t * xp.sigmoid((other - self) * 0.6931471805599453),
     )
 
 
@@ -5435,8 +5452,9 @@ def maximum_jvp(xp, self, other, self_t, other_t, result):
 
     result: share(self_t, self_p, other_p, self_p > other_p) + share(other_t, other_p, self_p, other_p > self_p)
     """
-    return xp.share(self_t, self, other, self > other) + xp.share(
-        other_t, other, self, other > self
+    return xp.total(
+        None if self_t is None else xp.share(self_t, self, other, self > other),
+        None if other_t is None else xp.share(other_t, other, self, other > self),
     )
 
 
@@ -5505,8 +5523,9 @@ def minimum_jvp(xp, self, other, self_t, other_t, result):
 
     result: share(self_t, self_p, other_p, self_p < other_p) + share(other_t, other_p, self_p, other_p < self_p)
     """
-    return xp.share(self_t, self, other, self < other) + xp.share(
-        other_t, other, self, other < self
+    return xp.total(
+        None if self_t is None else xp.share(self_t, self, other, self < other),
+        None if other_t is None else xp.share(other_t, other, self, other < self),
     )
 
 
@@ -5614,7 +5633,9 @@ def mul_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * other_p + self_p * other_t
     """
-    return self_t * other + self * other_t
+    return xp.total(
+        None if self_t is None else self_t * other, None if other_t is None else self * other_t
+    )
 
 
 def mul__cpu(self, other):
@@ -5862,7 +5883,10 @@ def polar_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * polar(1, other_p) + other_t * (result * 1j)
     """
-    return self_t * xp.polar(1, other) + other_t * (result * 1j)
+    return xp.total(
+        None if self_t is None else self_t * xp.polar(1, other),
+        None if other_t is None else other_t * (result * 1j),
+    )
 
 
 def positive_cpu(self):
@@ -5928,8 +5952,9 @@ def pow_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * slope_of_base(self_p, other_p) + other_t * slope_of_exponent(self_p, other_p, result)
     """
-    return self_t * xp.slope_of_base(self, other) + other_t * xp.slope_of_exponent(
-        self, other, result
+    return xp.total(
+        None if self_t is None else self_t * xp.slope_of_base(self, other),
+        None if other_t is None else other_t * xp.slope_of_exponent(self, other, result),
     )
 
 
@@ -6157,7 +6182,9 @@ def remainder_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t - other_t * whole_part(self_p, other_p, result)
     """
-    return self_t - other_t * xp.whole_part(self, other, result)
+    return xp.total(
+        self_t, None if other_t is None else -(other_t * xp.whole_part(self, other, result))
+    )
 
 
 def remainder__cpu(self, other):
@@ -6738,7 +6765,7 @@ def sub_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t - other_t
     """
-    return self_t - other_t
+    return xp.total(self_t, None if other_t is None else -other_t)
 
 
 def sub__cpu(self, other):

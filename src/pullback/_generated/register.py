@@ -479,6 +479,7 @@ register(
     node=kernels_linalg.linalg_cross_node,
     jvp=kernels_linalg.linalg_cross_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.cross,
     function=functions_linalg.linalg_cross,
 )
@@ -1207,6 +1208,7 @@ register(
     node=kernels_nn_conv._conv_input_node,
     jvp=kernels_nn_conv._conv_input_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.nn_conv.conv_input,
     function=functions_nn_conv._conv_input,
 )
@@ -1217,6 +1219,7 @@ register(
     node=kernels_nn_conv._conv_weight_node,
     jvp=kernels_nn_conv._conv_weight_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.nn_conv.conv_weight,
     function=functions_nn_conv._conv_weight,
 )
@@ -1292,6 +1295,7 @@ register(
     node=kernels_nn_loss._bce_node,
     jvp=kernels_nn_loss._bce_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.nn_loss.bce,
     function=functions_nn_loss._bce,
 )
@@ -1688,6 +1692,7 @@ register(
     node=kernels_pointwise.add_node,
     jvp=kernels_pointwise.add_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.add,
     batching="elementwise",
     function=functions_pointwise.add,
@@ -1700,6 +1705,7 @@ register(
     node=kernels_pointwise.add__node,
     jvp=kernels_pointwise.add_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.add_,
 )
 register(
@@ -1784,6 +1790,7 @@ register(
     node=kernels_pointwise.atan2_node,
     jvp=kernels_pointwise.atan2_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.arctan2,
     batching="elementwise",
     function=functions_pointwise.atan2,
@@ -1796,6 +1803,7 @@ register(
     node=kernels_pointwise.atan2__node,
     jvp=kernels_pointwise.atan2_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.atan2_,
 )
 register(
@@ -2094,6 +2102,7 @@ register(
     node=kernels_pointwise.div_node,
     jvp=kernels_pointwise.div_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.divide,
     batching="elementwise",
     function=functions_pointwise.divide,
@@ -2106,6 +2115,7 @@ register(
     node=kernels_pointwise.div__node,
     jvp=kernels_pointwise.div_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.div_,
 )
 register(
@@ -2245,6 +2255,7 @@ register(
     node=kernels_pointwise.fmod_node,
     jvp=kernels_pointwise.fmod_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.fmod,
     batching="elementwise",
     function=functions_pointwise.fmod,
@@ -2257,6 +2268,7 @@ register(
     node=kernels_pointwise.fmod__node,
     jvp=kernels_pointwise.fmod_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.fmod_,
 )
 register(
@@ -2322,6 +2334,7 @@ register(
     node=kernels_pointwise.hypot_node,
     jvp=kernels_pointwise.hypot_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.hypot,
     batching="elementwise",
     function=functions_pointwise.hypot,
@@ -2334,6 +2347,7 @@ register(
     node=kernels_pointwise.hypot__node,
     jvp=kernels_pointwise.hypot_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.hypot_,
 )
 register(
@@ -2416,6 +2430,7 @@ register(
     node=kernels_pointwise.lerp_node,
     jvp=kernels_pointwise.lerp_jvp,
     tangents=(0, 1, 2),
+    sums=True,
     array_function=kernels.pointwise.lerp,
     batching="elementwise",
     function=functions_pointwise.lerp,
@@ -2428,6 +2443,7 @@ register(
     node=kernels_pointwise.lerp__node,
     jvp=kernels_pointwise.lerp_jvp,
     tangents=(0, 1, 2),
+    sums=True,
     function=functions_pointwise.lerp_,
 )
 register(
@@ -2521,6 +2537,7 @@ register(
     node=kernels_pointwise.logaddexp_node,
     jvp=kernels_pointwise.logaddexp_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.logaddexp,
     batching="elementwise",
     function=functions_pointwise.logaddexp,
@@ -2532,6 +2549,7 @@ register(
     node=kernels_pointwise.logaddexp2_node,
     jvp=kernels_pointwise.logaddexp2_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.logaddexp2,
     batching="elementwise",
     function=functions_pointwise.logaddexp2,
@@ -2578,6 +2596,7 @@ register(
     node=kernels_pointwise.maximum_node,
     jvp=kernels_pointwise.maximum_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.pointwise.maximum,
     batching="elementwise",
     function=functions_pointwise.maximum,
@@ -2590,6 +2609,7 @@ register(
     node=kernels_pointwise.maximum__node,
     jvp=kernels_pointwise.maximum_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.maximum_,
 )
 register(
@@ -2599,6 +2619,7 @@ register(
     node=kernels_pointwise.minimum_node,
     jvp=kernels_pointwise.minimum_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.pointwise.minimum,
     batching="elementwise",
     function=functions_pointwise.minimum,
@@ -2611,6 +2632,7 @@ register(
     node=kernels_pointwise.minimum__node,
     jvp=kernels_pointwise.minimum_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.minimum_,
 )
 register(
@@ -2632,6 +2654,7 @@ register(
     node=kernels_pointwise.mul_node,
     jvp=kernels_pointwise.mul_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.multiply,
     batching="elementwise",
     function=functions_pointwise.multiply,
@@ -2644,6 +2667,7 @@ register(
     node=kernels_pointwise.mul__node,
     jvp=kernels_pointwise.mul_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.mul_,
 )
 register(
@@ -2719,6 +2743,7 @@ register(
     node=kernels_pointwise.polar_node,
     jvp=kernels_pointwise.polar_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.pointwise.polar,
     batching="elementwise",
     function=functions_pointwise.polar,
@@ -2741,6 +2766,7 @@ register(
     node=kernels_pointwise.pow_node,
     jvp=kernels_pointwise.pow_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.pointwise.pow,
     batching="elementwise",
     function=functions_pointwise.power,
@@ -2753,6 +2779,7 @@ register(
     node=kernels_pointwise.pow__node,
     jvp=kernels_pointwise.pow_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.pow_,
 )
 register(
@@ -2815,6 +2842,7 @@ register(
     node=kernels_pointwise.remainder_node,
     jvp=kernels_pointwise.remainder_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.remainder,
     batching="elementwise",
     function=functions_pointwise.remainder,
@@ -2827,6 +2855,7 @@ register(
     node=kernels_pointwise.remainder__node,
     jvp=kernels_pointwise.remainder_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.remainder_,
 )
 register(
@@ -3011,6 +3040,7 @@ register(
     node=kernels_pointwise.sub_node,
     jvp=kernels_pointwise.sub_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=np.subtract,
     batching="elementwise",
     function=functions_pointwise.subtract,
@@ -3023,6 +3053,7 @@ register(
     node=kernels_pointwise.sub__node,
     jvp=kernels_pointwise.sub_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_pointwise.sub_,
 )
 register(
@@ -3406,6 +3437,7 @@ register(
     node=kernels_products._tensordot_node,
     jvp=kernels_products._tensordot_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.tensordot,
     function=functions_products._tensordot,
 )
@@ -3416,6 +3448,7 @@ register(
     node=kernels_products.convolve_node,
     jvp=kernels_products.convolve_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.convolve,
     function=functions_products.convolve,
 )
@@ -3426,6 +3459,7 @@ register(
     node=kernels_products.correlate_node,
     jvp=kernels_products.correlate_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.correlate,
     function=functions_products.correlate,
 )
@@ -3436,6 +3470,7 @@ register(
     node=kernels_products.dot_node,
     jvp=kernels_products.dot_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.dot,
     function=functions_products.dot,
 )
@@ -3446,6 +3481,7 @@ register(
     node=kernels_products.matmul_node,
     jvp=kernels_products.matmul_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.matmul,
     function=functions_products.matmul,
 )
@@ -3456,6 +3492,7 @@ register(
     node=kernels_products.outer_node,
     jvp=kernels_products.outer_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.outer,
     function=functions_products.outer,
 )
@@ -3476,6 +3513,7 @@ register(
     node=kernels_products.vecdot_node,
     jvp=kernels_products.vecdot_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.products.vecdot,
     function=functions_products.vecdot,
 )
@@ -4437,6 +4475,7 @@ register(
     node=kernels_special.xlog1py_node,
     jvp=kernels_special.xlog1py_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.special.xlog1py,
     batching="elementwise",
     function=functions_special.xlog1py,
@@ -4448,6 +4487,7 @@ register(
     node=kernels_special.xlogy_node,
     jvp=kernels_special.xlogy_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.special.xlogy,
     batching="elementwise",
     function=functions_special.xlogy,
@@ -4460,5 +4500,6 @@ register(
     node=kernels_special.xlogy__node,
     jvp=kernels_special.xlogy_jvp,
     tangents=(0, 1),
+    sums=True,
     function=functions_special.xlogy_,
 )

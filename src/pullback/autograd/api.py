@@ -28,7 +28,7 @@ from pullback.tensor.levels import MapLevel
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["Inputs", "Root", "Seeds", "backward", "grad"]
+__all__ = ["Inputs", "Root", "Seeds", "backward", "checked_seed", "grad", "implicit_seed"]
 
 Root = Tensor | GradientEdge
 Inputs = Root | Sequence[Root] | Mapping[Any, Root]
@@ -320,14 +320,15 @@ def _seeds(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | Non
             )
         shape, dtype = output_of(node, number)
         if gradient is None:
-            seed = _implicit(root, shape, dtype)
+            seed = implicit_seed(root, shape, dtype)
         else:
-            seed = _checked(gradient, shape, dtype, place)
+            seed = checked_seed(gradient, shape, dtype, place)
         seeds.append((node, number, seed))
     return seeds
 
 
-def _implicit(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor | None:
+def implicit_seed(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor | None:
+    """One, the gradient of a scalar with respect to itself; None stands for it on arrays."""
     if shape and math.prod(shape) != 1:
         raise AutogradError(
             f"grad can be implicitly created only for scalar outputs, and this one has shape "
@@ -343,7 +344,8 @@ def _implicit(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tenso
     return None
 
 
-def _checked(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Tensor:
+def checked_seed(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Tensor:
+    """A gradient that was given for a root, of its shape and dtype."""
     if not isinstance(gradient, Tensor):
         raise AutogradTypeError(
             f"gradients can be either Tensors or None, but gradient {place} is a "
@@ -361,6 +363,6 @@ def _checked(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place:
         )
     if gradient.dtype == dtype:
         return gradient
-    if gradient._flags & REQUIRES_GRAD or isinstance(gradient._array, Payload):
+    if gradient._flags & (REQUIRES_GRAD | DUAL) or isinstance(gradient._array, Payload):
         return tensors.astype(gradient, dtype)  # type: ignore[no-any-return]
     return fresh(gradient._array.astype(dtype))

@@ -47,12 +47,18 @@ def follow_base(tensor: Tensor) -> None:
 
 
 def dual_kernel(
-    name: str, base: Function, jvp: Function | None, places: tuple[int, ...], written: bool
+    name: str,
+    base: Function,
+    jvp: Function | None,
+    places: tuple[int, ...],
+    written: bool,
+    sums: bool,
 ) -> Function:
     """Runs an operator and its forward formula.
 
     `places` are the positions of the arguments that may have tangents; `written` says that the
-    first argument is written to, so that the formula needs what it was before.
+    first argument is written to, so that the formula needs what it was before; `sums` says that
+    the formula leaves out the terms of arguments whose tangent is None.
     """
     if jvp is None:
         raise DerivativeMissingError(
@@ -68,11 +74,13 @@ def dual_kernel(
         results = base(*args, **kwargs)
         outputs = results if isinstance(results, tuple) else (results,)
         for level in levels:
-            given = [_tangents(values[place], level) for place in places]
+            given = [_tangents(values[place], level, sums) for place in places]
             primals = [_below(value, level) for value in values]
             found = jvp(tensors, *primals, *given, *(_below(out, level) for out in outputs))
             found = found if isinstance(results, tuple) else (found,)
             for output, tangent in zip(outputs, found, strict=True):
+                if any(tangent is t for t in given if t is not None):
+                    tangent = tensors.clone(tangent)  # each tangent has memory of its own
                 _give(output, level, tangent, written)
         if levels:
             remember_tangents(outputs)
@@ -105,14 +113,14 @@ def _below(value: Any, level: Level) -> Any:
     return value
 
 
-def _tangents(value: Any, level: Level) -> Any:
-    """The tangent of a value at a level, zeros where it has none."""
+def _tangents(value: Any, level: Level, sparse: bool) -> Any:
+    """The tangent of a value at a level; where it has none, zeros, or None if that will do."""
     if isinstance(value, list):
-        return [_tangents(item, level) for item in value]
+        return [_tangents(item, level, sparse) for item in value]
     if not isinstance(value, Tensor):
         return None
     tangent = tangents_of(value).get(level)
-    return zeros_like(value) if tangent is None else tangent
+    return zeros_like(value) if tangent is None and not sparse else tangent
 
 
 def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
@@ -125,6 +133,8 @@ def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
     if tangent.shape != output.shape:
         # A copy: several elements in one place of memory could not be written to.
         tangent = tensors.clone(tensors.broadcast_to(tangent, list(output.shape)))
+    if tangent.dtype != output.dtype and (tangent.dtype.kind != "c" or output.dtype.kind == "c"):
+        tangent = tensors.astype(tangent, output.dtype)
     if not written:
         set_tangent(output, level, tangent)
         return

@@ -87,6 +87,7 @@ class GraphTask:
     callbacks: list[Callable[[], Any]] | None = None
     captures: Mapping[Node, list[tuple[int, int]]] = MappingProxyType({})  # node -> output, place
     needed: set[Node] | None = None  # None: everything runs
+    search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
     payloads = False  # whether gradients may hold something else than arrays
 
     def __init__(self, *, create_graph: bool, retain_graph: bool):
@@ -142,7 +143,7 @@ class GraphTask:
             self._receive(buffers, node, number, grad)
         waiting = list(buffers)
         if self.needed is not None:
-            needed = self.needed = needed_nodes(self.roots, self.needed)
+            needed = self.needed = self.search(self.roots, self.needed)
             waiting = [node for node in buffers if needed is None or node in needed]
         owned: set[Node] = set()  # nodes whose buffer nobody else holds: it may be written to
         if (
@@ -261,7 +262,7 @@ class GraphTask:
     ) -> None:
         """Runs each node when its gradients have all arrived, leaves first, then the newest."""
         needed = self.needed
-        pending = count_dependencies(waiting)
+        pending = count_dependencies(waiting, needed)
         order = itertools.count()
         heap: list[tuple[int, int, Node]] = []
         for node in waiting:
@@ -316,9 +317,7 @@ class GraphTask:
     def _leads_on(self, node: Node) -> bool:
         """Whether something behind a captured node is needed too."""
         needed = self.needed
-        return any(
-            target is not None and (needed is None or target in needed) for target, _ in node._edges
-        )
+        return any(t is not None and (needed is None or t in needed) for t, _ in node._edges)
 
     def _check_and_receive(
         self, buffers: dict[Node, Any], source: Node, target: Node, number: int, grad: Any

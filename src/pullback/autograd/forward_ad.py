@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, Self
 from pullback.autograd.dual import follow_base
 from pullback.autograd.level import ProcessLevel
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.tangents import below, set_tangent, tangent_at, tangents_of
+from pullback.autograd.tangents import set_tangent, split, tangent_at
+from pullback.autograd.view import requires_grad
 from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import StateGuard
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
@@ -134,6 +135,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"make_dual: the tangent has shape {list(tangent.shape)}, but the primal has "
             f"{list(tensor.shape)}"
         )
+    _level.recorded |= requires_grad(tangent)
     dual: Tensor = tensors.reshape(tensor, list(tensor.shape))
     set_tangent(dual, _level, tangent)
     return dual
@@ -144,11 +146,4 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     if _level is None or level not in (None, 0):
         return UnpackedDualTensor(tensor, None)
     follow_base(tensor)
-    tangent = tangent_at(tensor, _level)
-    if tangent is None:
-        return UnpackedDualTensor(tensor, None)
-    primal = below(tensor, _level)
-    for at, part in tangents_of(tensor).items():
-        if at.serial > _level.serial:
-            set_tangent(primal, at, below(part, _level))
-    return UnpackedDualTensor(primal, tangent)
+    return UnpackedDualTensor(*split(tensor, _level))

@@ -32,6 +32,7 @@ __all__ = [
     "check_capture",
     "forbid_in_transform",
     "in_forward_mode",
+    "tangents_are_recorded",
 ]
 
 _current: ContextVar[TransformLevel | None] = ContextVar("pullback_level", default=None)
@@ -39,13 +40,18 @@ _of_process: list[Level] = []  # the level of forward_ad, if one is active
 
 
 class Level:
-    """What tangents belong to. They are gone when it is no longer alive."""
+    """What tangents belong to. They are gone when it is no longer alive.
 
-    __slots__ = ("alive", "saved", "serial")
+    Attributes:
+        recorded: whether tangents of this level, or of one around it, came with a history.
+    """
+
+    __slots__ = ("alive", "recorded", "saved", "serial")
 
     def __init__(self) -> None:
         self.serial = next_serial()
         self.alive = True
+        self.recorded = False
         self.saved: list[Any] = []  # saved values with tangents of this level
 
     def end(self) -> None:
@@ -53,7 +59,7 @@ class Level:
         that the level is no longer alive."""
         self.alive = False
         for value in self.saved:
-            value.tangents = None
+            value.tangents.pop(self, None)
         self.saved.clear()
 
 
@@ -89,6 +95,7 @@ class TransformLevel(Level):
     def __enter__(self) -> Self:
         self._outer = outer = _current.get()
         self.has_tangents: bool = self.forward or (outer is not None and outer.has_tangents)
+        self.recorded = outer is not None and outer.recorded
         self.inputs: list[list[int]] = []
         self.start = next_sequence_number()
         self._before = before = get_state()
@@ -124,6 +131,12 @@ def in_forward_mode() -> bool:
     """Whether there may be tensors with tangents."""
     level = _current.get()
     return bool(_of_process) or (level is not None and level.has_tangents)
+
+
+def tangents_are_recorded() -> bool:
+    """Whether there may be tangents that can be differentiated backwards."""
+    level = _current.get()
+    return any(of.recorded for of in _of_process) or (level is not None and level.recorded)
 
 
 def forbid_in_transform(what: str, advice: str) -> None:

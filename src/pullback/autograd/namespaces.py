@@ -22,12 +22,12 @@ from pullback.autograd.saved import (
     load_output_tensor,
     load_tensor,
 )
-from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled
+from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.errors import AutogradError, InferenceError
 from pullback.tensor.memory import check_writable, empty_in_layout
 from pullback.tensor.meta import Meta
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import NO_COUNTER, Tensor, fresh, version_of
+from pullback.tensor.tensor import NO_COUNTER, Tensor, born_here, fresh, version_of
 
 __all__ = ["Namespace", "arrays", "owned_copy", "tensors"]
 
@@ -61,6 +61,15 @@ class Namespace:
     def dtypes(values: list[Any]) -> list[Any]:
         """The dtype of each value of a list."""
         return [value.dtype for value in values]
+
+    @staticmethod
+    def total(*terms: Any) -> Any:
+        """The sum of the terms that are there, of which there is one at least."""
+        found = [term for term in terms if term is not None]
+        total = found[0]
+        for term in found[1:]:
+            total = total + term
+        return total
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting: sums a gradient to the shape of what it is the gradient of."""
@@ -205,6 +214,8 @@ class _Tensors(Namespace):
 
     def to_tensor(self, value: Any) -> Tensor | None:
         """A value of this namespace as a tensor, for hooks and results."""
+        if value is not None and get_state().modes & TRANSFORM:
+            return born_here(value)
         return value  # type: ignore[no-any-return]
 
 

@@ -59,6 +59,7 @@ def register(
     inplace: Function | None = None,
     jvp: Function | None = None,
     tangents: tuple[int, ...] = (),
+    sums: bool = False,
     differentiable: tuple[bool, ...] = (True,),
     factory: bool = False,
     batching: str | None = None,
@@ -92,7 +93,8 @@ def register(
     if record is None:
         kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
     else:
-        dual = partial(dual_kernel, name, jvp=jvp, places=tangents, written=inplace is not None)
+        written = inplace is not None
+        dual = partial(dual_kernel, name, jvp=jvp, places=tangents, written=written, sums=sums)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)

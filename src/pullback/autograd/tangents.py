@@ -33,6 +33,7 @@ __all__ = [
     "keep_tangents",
     "levels_of",
     "set_tangent",
+    "split",
     "tangent_at",
     "tangents_of",
     "zeros_like",
@@ -94,6 +95,18 @@ def below(tensor: Tensor, level: Level) -> Tensor:
         if at.serial < level.serial:
             set_tangent(primal, at, tangent)
     return primal
+
+
+def split(tensor: Tensor, level: Level) -> tuple[Tensor, Tensor | None]:
+    """The value and the derivative of a tensor at a level, each as a number of all other levels."""
+    tangent = tangent_at(tensor, level)
+    if tangent is None:
+        return tensor, None
+    primal = below(tensor, level)
+    for at, part in tangents_of(tensor).items():
+        if at.serial > level.serial:
+            set_tangent(primal, at, split(part, level)[0])
+    return primal, tangent
 
 
 def zeros_like(tensor: Tensor) -> Tensor:

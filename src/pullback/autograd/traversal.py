@@ -7,13 +7,13 @@ from pullback.autograd.node import Node
 __all__ = ["count_dependencies", "needed_nodes"]
 
 
-def count_dependencies(roots: list[Node]) -> dict[Node, int]:
-    """How many gradients each reachable node will get from other nodes."""
+def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> dict[Node, int]:
+    """How many gradients each reachable node, of those that run, will get from other nodes."""
     pending = dict.fromkeys(roots, 0)
     stack = list(pending)
     while stack:
         for target, _ in stack.pop()._edges:
-            if target is None:
+            if target is None or (needed is not None and target not in needed):
                 continue
             if target in pending:
                 pending[target] += 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor_list
 from pullback.codegen.emit.source import docstring, indent, tuple_text
 from pullback.codegen.model import ForwardDerivative
 from pullback.schema import Argument
 
-__all__ = ["emit_jvp", "has_jvp", "tangent_arguments"]
+__all__ = ["emit_jvp", "has_jvp", "sums_terms", "tangent_arguments"]
 
 
 def has_jvp(op: Emitted) -> bool:
@@ -27,6 +29,51 @@ def tangent_arguments(op: Emitted) -> list[Argument]:
     return op.differentiable or op.tensors
 
 
+def sums_terms(op: Emitted) -> bool:
+    """Whether the formula leaves out the terms of arguments that have no tangent."""
+    return _summed(op) is not None
+
+
+def _summed(op: Emitted) -> str | None:
+    """A formula that is a sum with one tangent in each term, as a sum of those that are there.
+
+    The sum may stand under a division or product by something without tangents.
+    """
+    formulas, tangents = _formulas(op), {f"{a.name}_t" for a in tangent_arguments(op)}
+    if len(tangents) < 2 or len(formulas) != 1 or len(formulas[0].var_names) != 1:
+        return None
+    tree = ast.parse(in_namespace(_plain_primals(op, formulas[0].formula)), mode="eval")
+    holder: ast.AST = tree
+    field, node = "body", tree.body
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Mult):
+        if _tangents_in(node.right, tangents):
+            break
+        holder, field, node = node, "left", node.left
+    parts = []
+    for is_minus, term in _terms(node):
+        read = _tangents_in(term, tangents)
+        if len(read) != 1:
+            return None
+        signed = ast.UnaryOp(ast.USub(), term) if is_minus else term
+        (name,), text = read, ast.unparse(signed)
+        parts.append(name if text == name else f"None if {name} is None else {text}")
+    if len(parts) < 2:
+        return None
+    setattr(holder, field, ast.parse(f"xp.total({', '.join(parts)})", mode="eval").body)
+    return ast.unparse(tree)
+
+
+def _terms(node: ast.expr, is_minus: bool = False) -> list[tuple[bool, ast.expr]]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        right_minus = is_minus != isinstance(node.op, ast.Sub)
+        return _terms(node.left, is_minus) + _terms(node.right, right_minus)
+    return [(is_minus, node)]
+
+
+def _tangents_in(node: ast.expr, tangents: set[str]) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in tangents}
+
+
 def emit_jvp(op: Emitted) -> str:
     """The function of an operator's tangents; arguments are primals, ``N_t`` their tangents."""
     returns = ["result"] if op.inplace else list(op.schema.return_names())
@@ -36,7 +83,7 @@ def emit_jvp(op: Emitted) -> str:
     by_output: dict[str, str] = {}
     lines = []
     for formula in _formulas(op):
-        expression = in_namespace(_plain_primals(op, formula.formula))
+        expression = _summed(op) or in_namespace(_plain_primals(op, formula.formula))
         if len(formula.var_names) == 1:
             by_output[formula.var_names[0]] = expression
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pullback.codegen.emit.forward import emit_jvp, has_jvp, tangent_arguments
+from pullback.codegen.emit.forward import emit_jvp, has_jvp, sums_terms, tangent_arguments
 from pullback.codegen.emit.functions import emit_function, emit_operator, public_name
 from pullback.codegen.emit.kernels import array_function, emit_composite, emit_kernels
 from pullback.codegen.emit.model import Emitted
@@ -282,6 +282,8 @@ def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
     if jvp is not None:
         tangents = tuple(jvp.arguments.index(a) for a in tangent_arguments(jvp))
         items += [f"jvp={module}.{jvp.name}_jvp", f"tangents={tangents}"]
+        if sums_terms(jvp):
+            items.append("sums=True")
     if op.schema.kind() is SchemaKind.functional:
         items.append(f"array_function={array_function(op.function.dispatch['CPU'])}")
         kind = next((_BATCHING[tag] for tag in op.function.tags if tag in _BATCHING), None)

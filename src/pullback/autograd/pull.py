@@ -1,0 +1,270 @@
+"""The way back from some results to the inputs of one transform; it may be gone many times.
+
+A transform of ``pullback.func`` gives its function *aliases* of the arguments and asks for the
+gradients that arrive at them, and nowhere else. So reverse mode nests on one tape: what an inner
+transform asks for is never confused with what an outer one does.
+
+    outer argument ──┐
+                     └─ AliasGrad ── alias ── ... ── result
+    a plain argument:  AccumulateGrad ── alias ── ... ── result
+
+An alias of something that can be differentiated outside has an ``AliasGrad``, which hands gradients
+on to the outer graph. If no such node and no foreign leaf is met on the way, the graph is *closed*:
+nobody can ever ask for a derivative of the gradient, and the pass runs on raw arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pullback.autograd.accumulate import AccumulateGrad, leaf_edge
+from pullback.autograd.anomaly import is_anomaly_enabled
+from pullback.autograd.checked_task import CheckedTask
+from pullback.autograd.engine import GraphTask
+from pullback.autograd.hooks import run_tensor_hooks
+from pullback.autograd.level import TransformLevel, tangents_are_recorded
+from pullback.autograd.namespaces import arrays
+from pullback.autograd.node import NO_EDGE, Edge, Node, next_sequence_number
+from pullback.autograd.payload_nodes import mark, zeros_beside
+from pullback.autograd.tangents import set_tangent, tangents_of
+from pullback.autograd.turns import run_in_turn
+from pullback.autograd.view import edge_of, requires_grad
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import TRACKED, Tensor, fresh, meta_of, wrap
+
+__all__ = ["Alias", "AliasGrad", "Pull", "Seeds", "records_outside", "released"]
+
+
+Seeds = Sequence[Tensor | None] | None
+
+
+class AliasGrad(AccumulateGrad):
+    """Hands the gradient of an alias on to what it is an alias of."""
+
+    __slots__ = ("_alias",)
+
+    def __init__(self, alias: Tensor, source: Tensor):
+        self._alias = ref(alias)
+        self._edges = (edge_of(source),)
+        self._seq = next_sequence_number()
+        self._shape = alias.shape
+        self._dtype = alias.dtype
+        self._hooks = None
+        if isinstance(alias._array, Payload):
+            mark(self)
+
+    @property
+    def variable(self) -> Tensor | None:  # type: ignore[override]
+        """The alias, whose hooks see the gradient."""
+        return self._alias()
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the node or the alias has hooks."""
+        alias = self._alias()
+        hooks = None if alias is None or alias._meta is None else alias._meta.hooks
+        return self._hooks is not None or bool(hooks)
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
+        """The same gradient."""
+        return grads
+
+    def run(self, xp: Any, grad: Any, keep: bool) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
+        """The same gradient, after the alias's hooks have seen it."""
+        return tuple(run_tensor_hooks(xp, self, [grad])) if self.is_watched else (grad,)
+
+
+class Alias:
+    """An input of a transform: a leaf to the function, with the memory of the argument.
+
+    Attributes:
+        tensor: what the function gets.
+        node: where the gradient of this input arrives.
+    """
+
+    __slots__ = ("node", "tensor")
+
+    def __init__(self, argument: Tensor, level: TransformLevel, outside: bool):
+        """`outside` says whether what happens around the transform is recorded."""
+        self.tensor = tensor = wrap(argument._array)
+        tensor._flags |= REQUIRES_GRAD
+        tensor._counter = level.take_input(argument if argument._flags & TRACKED else tensor)
+        if argument._flags & DUAL:
+            for at, tangent in tangents_of(argument).items():
+                set_tangent(tensor, at, tangent)
+        self.node: Node
+        if outside and requires_grad(argument):
+            node = self.node = AliasGrad(tensor, argument)
+            meta_of(tensor).accumulator = lambda: node
+        else:
+            self.node = leaf_edge(tensor)[0]  # type: ignore[assignment]
+
+    def end(self) -> None:
+        """After the function has run, a plain alias is a constant to everybody else."""
+        if type(self.node) is AccumulateGrad:
+            self.tensor._flags &= ~REQUIRES_GRAD
+
+
+def records_outside() -> bool:
+    """Whether operations are recorded where a transform is called."""
+    state = get_state()
+    return bool(state.keep & REQUIRES_GRAD) and not state.modes & INFERENCE
+
+
+class Pull:
+    """The graph between some results and the aliases of one transform.
+
+    Attributes:
+        is_open: whether gradients could be differentiated outside.
+        reached: the aliases' nodes that gradients arrive at.
+    """
+
+    __slots__ = ("_needed", "aliases", "edges", "is_open", "reached")
+
+    def __init__(self, results: Sequence[Tensor], aliases: Sequence[Alias]):
+        self.aliases = aliases
+        self.edges = [edge_of(result) for result in results]
+        targets = {alias.node for alias in aliases}
+        nodes, self.is_open = _explored(self.edges, targets)
+        self.reached = [node for node in targets if node in nodes]
+        self._needed = _leading_to(nodes, targets) if self.is_open else None
+
+    def gradients(
+        self, seeds: Seeds, *, again: bool, create_graph: bool | None = None
+    ) -> list[Tensor]:
+        """The gradient of every alias; recorded, unless said otherwise, if someone could
+        differentiate it. `again` says that the graph will be needed again.
+        """
+        if create_graph is None:
+            create_graph = records_outside() and (
+                self.is_open
+                or tangents_are_recorded()
+                or any(seed is not None and requires_grad(seed) for seed in seeds or ())
+            )
+        return self.run(seeds, create_graph=create_graph, retain_graph=again or create_graph)
+
+    def run(self, seeds: Seeds, *, create_graph: bool, retain_graph: bool = True) -> list[Tensor]:
+        """The gradient of every alias, from gradients of the results.
+
+        A gradient of None is zero; without any, that of a single scalar result is one.
+        """
+        kind = CheckedTask if is_anomaly_enabled() else GraphTask
+        task = kind(create_graph=create_graph, retain_graph=retain_graph)
+        roots: list[tuple[Node, int, Tensor | None]] = []
+        for place, (node, number) in enumerate(self.edges):
+            seed = None if seeds is None else seeds[place]
+            if node is not None and (seed is not None or seeds is None):
+                roots.append((node, number, seed))
+        captured: dict[int, Any] = {}
+        if roots and self.reached:
+            task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
+            task.search = lambda *_: self._needed
+            captured = run_in_turn(task, roots)
+        if task.xp is arrays:
+            return self._owned(captured, roots)
+        found = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
+        return [self._zeros(n) if t is None else t for n, t in enumerate(found)]
+
+    def _zeros(self, place: int) -> Tensor:
+        alias = self.aliases[place].tensor
+        return zeros_beside(alias, alias.shape, alias.dtype)
+
+    def _owned(
+        self, captured: dict[int, Any], roots: list[tuple[Node, int, Tensor | None]]
+    ) -> list[Tensor]:
+        """Gradients in memory of their own: no seed's, no other's, and free to be written to."""
+        seen = {id(_owner(seed._array)) for _, _, seed in roots if seed is not None}
+        results = []
+        for place in range(len(self.aliases)):
+            array = captured.get(place)
+            if array is None:
+                results.append(self._zeros(place))
+                continue
+            if id(_owner(array)) in seen or not array.flags.writeable or _repeats(array):
+                array = array.copy()
+            seen.add(id(_owner(array)))
+            results.append(fresh(array))
+        return results
+
+
+def _owner(array: NDArray[Any]) -> Any:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _repeats(array: NDArray[Any]) -> bool:
+    """Whether an array shows one element of its memory in several places."""
+    return not array.flags.forc and 0 in array.strides
+
+
+def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], bool]:
+    """The nodes from some edges up to the targets, and whether the graph goes on elsewhere."""
+    stack = [node for node, _ in edges if node is not None]
+    nodes = set(stack)
+    is_open = False
+    while stack:
+        node = stack.pop()
+        following = node._edges
+        if node in targets:
+            is_open = is_open or bool(following)
+        elif following:
+            for target, _ in following:
+                if target is not None and target not in nodes:
+                    nodes.add(target)
+                    stack.append(target)
+        elif isinstance(node, AccumulateGrad):
+            is_open = is_open or bool(node.variable._flags & REQUIRES_GRAD)
+    return nodes, is_open
+
+
+def _leading_to(nodes: set[Node], targets: set[Node]) -> set[Node]:
+    """Those of the nodes from which a target can be reached."""
+    users: dict[Node, list[Node]] = {}
+    for node in nodes:
+        if node not in targets:
+            for target, _ in node._edges:
+                if target is not None:
+                    users.setdefault(target, []).append(node)
+    needed = {target for target in targets if target in nodes}
+    stack = list(needed)
+    while stack:
+        for user in users.get(stack.pop(), ()):
+            if user not in needed:
+                needed.add(user)
+                stack.append(user)
+    return needed
+
+
+def released(tensor: Tensor, aliases: Sequence[Alias], outside: bool) -> Tensor:
+    """What a transformed function has returned, as the world outside may see it.
+
+    What does not depend on the aliases stays as it is. The rest keeps its history if someone
+    outside can use it; so do tangents, each for itself.
+    """
+    edge = edge_of(tensor) if requires_grad(tensor) else NO_EDGE
+    kept = edge
+    if edge[0] is not None:
+        pull = Pull([tensor], aliases)
+        if pull.reached and not (outside and pull.is_open):
+            kept = NO_EDGE
+    tangents = tangents_of(tensor)
+    parts = {level: released(tangent, aliases, outside) for level, tangent in tangents.items()}
+    is_alias = any(alias.tensor is tensor for alias in aliases)
+    if kept is edge and not is_alias and all(parts[at] is t for at, t in tangents.items()):
+        return tensor
+    made = wrap(tensor._array)
+    made._counter = tensor._counter
+    if kept[0] is not None:
+        made._edge = kept
+        made._flags |= REQUIRES_GRAD
+    for level, part in parts.items():
+        set_tangent(made, level, part)
+    return made

@@ -1,0 +1,252 @@
+"""Derivatives for people who come from NumPy: ``grad``, ``value_and_grad``, ``jacobian`` and more.
+
+The transforms of ``pullback.func`` with arguments of any kind: what is differentiated by may be a
+tensor, an array or a float, or a tree of them, and derivatives come back as what went in. Gradients
+of arrays are arrays, those of floats are floats. The function always gets tensors in their place.
+What can be differentiated further, because the function uses something else that requires grad,
+stays a tensor.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.tangents import tangents_of
+from pullback.autograd.view import requires_grad
+from pullback.errors import AutogradTypeError, AutogradValueError
+from pullback.func.arguments import Argnums, positions
+from pullback.func.forward import jvp
+from pullback.func.jacobians import hessian as hessian_of_tensors
+from pullback.func.jacobians import jacfwd, jacrev
+from pullback.func.reverse import grad as grad_of_tensors
+from pullback.func.reverse import grad_and_value, pulled
+from pullback.tensor.tensor import Tensor, fresh
+from pullback.utils import pytree
+
+__all__ = ["elementwise_grad", "grad", "hessian", "hvp", "jacobian", "value_and_grad"]
+
+_Function = Callable[..., Any]
+
+
+class _Call:
+    """The arguments of one call as tensors, and the way back to what they were."""
+
+    def __init__(self, name: str, argnums: Argnums, args: tuple[Any, ...]):
+        self.args = list(args)
+        self._kinds: dict[int, list[type]] = {}
+        for place in positions(name, argnums, len(args)):
+            leaves, spec = pytree.flatten(args[place])
+            pairs = zip(leaves, spec.paths(), strict=True)
+            made = [_tensor(f"{name}: argument {place}{path}", leaf) for leaf, path in pairs]
+            self.args[place] = pytree.unflatten(spec, made)
+            self._kinds[place] = [type(leaf) for leaf in leaves]
+        kinds = [kind for found in self._kinds.values() for kind in found]
+        self.is_native = not any(issubclass(kind, Tensor) for kind in kinds)
+
+    def like_arguments(self, gradients: Any, argnums: Argnums) -> Any:
+        """Each gradient as what its argument was."""
+        several = isinstance(argnums, tuple)
+        parts = gradients if several else (gradients,)
+        found = []
+        for part, kinds in zip(parts, self._kinds.values(), strict=True):
+            leaves, spec = pytree.flatten(part)
+            values = [_back(leaf, kind) for leaf, kind in zip(leaves, kinds, strict=True)]
+            found.append(pytree.unflatten(spec, values))
+        return tuple(found) if several else found[0]
+
+    def result(self, tree: Any) -> Any:
+        """Values, Jacobians and the like: arrays and floats if no tensor was asked for."""
+        if not self.is_native:
+            return tree
+        return pytree.map(lambda t: _back(t, np.ndarray if t.ndim else float), tree)
+
+
+def _tensor(what: str, value: Any) -> Tensor:
+    """A leaf of an argument as a tensor that can be differentiated by."""
+    if isinstance(value, Tensor):
+        made = value
+    elif isinstance(value, np.ndarray | np.generic | float | complex | int):
+        made = fresh(np.asarray(value))
+    else:
+        raise AutogradTypeError(
+            f"{what} must be a tensor, an array or a number to be differentiated by, not "
+            f"{type(value).__name__}"
+        )
+    if made.dtype.kind not in "fc":
+        kind = f"{type(value).__name__} of dtype {made.dtype}" if made.ndim else repr(value)
+        raise AutogradValueError(
+            f"{what} is an integer or bool ({kind}), which has no derivative; make it floating "
+            f"point, or choose other argnums"
+        )
+    return made
+
+
+def _back(tensor: Any, kind: type) -> Any:
+    """A derivative as what its argument was, unless that would cut it from a graph or a batch."""
+    if issubclass(kind, Tensor) or not isinstance(tensor._array, np.ndarray):
+        return tensor
+    if requires_grad(tensor) or tangents_of(tensor):
+        return tensor
+    return tensor.numpy() if issubclass(kind, np.ndarray) else tensor.item()
+
+
+def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:
+    """A function that computes the gradient of a function with a scalar result.
+
+    Args:
+        func: takes trees of anything, returns a tensor without axes.
+        argnums: the positions of the arguments to differentiate by; for a tuple of them the result
+            is a tuple.
+        has_aux: `func` returns ``(output, aux)``, and the new function ``(gradient, aux)``.
+
+    >>> import numpy as np
+    >>> import pullback as pb
+    >>> pb.grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
+    array([2., 4.])
+    >>> pb.grad(pb.tanh)(0.0), pb.grad(pb.grad(pb.sin))(0.5)
+    (1.0, -0.479425538604203)
+    >>> pb.grad(lambda p: p["w"] * p["b"])({"w": 2.0, "b": 3.0})
+    {'w': 3.0, 'b': 2.0}
+    """
+    inner = grad_of_tensors(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        call = _Call("grad", argnums, args)
+        found = inner(*call.args, **kwargs)
+        if has_aux:
+            return call.like_arguments(found[0], argnums), found[1]
+        return call.like_arguments(found, argnums)
+
+    return run
+
+
+def value_and_grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:
+    """A function that computes the value and the gradient of a function with a scalar result.
+
+    Takes what ``grad`` takes. Returns ``(value, gradient)``, with `has_aux`
+    ``((value, aux), gradient)``. For an array it returns a float and an array, which is what
+    ``scipy.optimize.minimize(..., jac=True)`` wants.
+
+    >>> import numpy as np
+    >>> import pullback as pb
+    >>> pb.value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
+    (5.0, array([2., 4.]))
+    """
+    inner = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        call = _Call("value_and_grad", argnums, args)
+        found, value = inner(*call.args, **kwargs)
+        gradient = call.like_arguments(found, argnums)
+        if has_aux:
+            return (call.result(value[0]), value[1]), gradient
+        return call.result(value), gradient
+
+    return run
+
+
+def elementwise_grad(func: _Function, argnums: Argnums = 0) -> _Function:
+    """A function that computes the derivative of a function that works element by element.
+
+    It is the gradient of the sum of all results.
+
+    >>> import numpy as np
+    >>> import pullback as pb
+    >>> pb.elementwise_grad(lambda x: x**3)(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    """
+
+    def total(*args: Any, **kwargs: Any) -> Tensor:
+        returned = func(*args, **kwargs)
+        if not isinstance(returned, Tensor):
+            raise AutogradTypeError(
+                f"elementwise_grad: the function must return a tensor, not "
+                f"{type(returned).__name__}"
+            )
+        return returned.sum()
+
+    return functools.wraps(func)(grad(total, argnums))
+
+
+def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
+    """A function that computes the Jacobian of a function.
+
+    Forward mode is taken where there are more results than arguments, else reverse mode; for a
+    choice of one's own there are ``func.jacfwd`` and ``func.jacrev``.
+
+    >>> import numpy as np
+    >>> import pullback as pb
+    >>> pb.jacobian(lambda x: x * x.sum())(np.array([1.0, 2.0]))
+    array([[4., 1.],
+           [2., 5.]])
+    """
+    forward, reverse = jacfwd(func, argnums), jacrev(func, argnums)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        call = _Call("jacobian", argnums, args)
+        of = pulled("jacobian", func, argnums, tuple(call.args), kwargs, False)
+        results = sum(result.size for result in of.results)
+        arguments = sum(alias.tensor.size for alias in of.pull.aliases)
+        compute = forward if results > arguments else reverse
+        return call.result(compute(*call.args, **kwargs))
+
+    return run
+
+
+def hessian(func: _Function, argnums: Argnums = 0) -> _Function:
+    """A function that computes the Hessian of a function.
+
+    >>> import numpy as np
+    >>> import pullback as pb
+    >>> pb.hessian(lambda x: (x**3).sum())(np.array([1.0, 2.0]))
+    array([[ 6.,  0.],
+           [ 0., 12.]])
+    """
+    inner = hessian_of_tensors(func, argnums)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        call = _Call("hessian", argnums, args)
+        return call.result(inner(*call.args, **kwargs))
+
+    return run
+
+
+def hvp(func: _Function, argnums: int = 0) -> _Function:
+    """A function that computes the product of a scalar function's Hessian with a vector.
+
+    It takes the arguments of `func` and then the vector, with the structure of the argument that is
+    differentiated by. The Hessian itself is never made.
+
+    >>> import numpy as np
+    >>> import pullback as pb
+    >>> pb.hvp(lambda x: (x**3).sum())(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
+    array([  6., 120.])
+    """
+    inner = grad_of_tensors(func, argnums)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if len(args) < 2:
+            raise AutogradTypeError(
+                f"hvp: takes the arguments of the function and then the vector; got {len(args)}"
+            )
+        *given, vector = args
+        call = _Call("hvp", argnums, tuple(given))
+        (place,) = positions("hvp", argnums, len(given))
+        direction = _Call("hvp: the vector,", 0, (vector,)).args[0]
+
+        def slope(value: Any) -> Any:
+            return inner(*call.args[:place], value, *call.args[place + 1 :], **kwargs)
+
+        _, product = jvp(slope, (call.args[place],), (direction,))
+        return call.like_arguments(product, argnums)
+
+    return run

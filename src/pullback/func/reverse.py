@@ -1,0 +1,213 @@
+"""Reverse-mode transforms: ``grad``, ``grad_and_value``, ``vjp``.
+
+All are one thing: the function runs on aliases of its arguments, and the graph between its result
+and the aliases is pulled back (``pullback.autograd.pull``).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from pullback.autograd.api import checked_seed, implicit_seed
+from pullback.autograd.level import TransformLevel
+from pullback.autograd.pull import Alias, Pull, Seeds, records_outside, released
+from pullback.errors import AutogradError
+from pullback.func.arguments import (
+    Argnums,
+    differentiable_leaves,
+    positions,
+    result_leaves,
+    with_aux,
+)
+from pullback.tensor.tensor import Tensor
+from pullback.utils import pytree
+
+__all__ = ["Pulled", "grad", "grad_and_value", "pulled", "vjp"]
+
+_Function = Callable[..., Any]
+
+
+class Pulled:
+    """A function's results, and the way back to those of its arguments that were asked for.
+
+    Attributes:
+        results: the leaves of what the function returned, as the world outside sees them.
+        spec: the structure of the results.
+        aux: the auxiliary data.
+        arguments: the structure of each argument that was asked for.
+        pull: the graph between them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        func: _Function,
+        places: tuple[int, ...],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        has_aux: bool,
+    ):
+        outside = records_outside()
+        with TransformLevel(forward=False) as level:
+            given, aliases = list(args), []
+            self.arguments: list[pytree.Spec] = []
+            for place in places:
+                leaves, spec = differentiable_leaves(name, f"argument {place}", args[place])
+                made = [Alias(leaf, level, outside) for leaf in leaves]
+                given[place] = pytree.unflatten(spec, (alias.tensor for alias in made))
+                aliases += made
+                self.arguments.append(spec)
+            returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
+            inner, self.spec = result_leaves(name, returned)
+            self.pull = Pull(inner, aliases)
+        self.results = [released(result, aliases, outside) for result in inner]
+        if has_aux:
+            self.aux = pytree.map(
+                lambda leaf: released(leaf, aliases, outside) if isinstance(leaf, Tensor) else leaf,
+                self.aux,
+            )
+        for alias in aliases:
+            alias.end()
+
+    def gradients(
+        self, seeds: Seeds, *, again: bool, create_graph: bool | None = None
+    ) -> list[Any]:
+        """The gradients of the arguments, each with the argument's structure."""
+        flat = iter(self.pull.gradients(seeds, again=again, create_graph=create_graph))
+        return [
+            next(flat)
+            if spec.kind is None
+            else pytree.unflatten(spec, (next(flat) for _ in range(spec.size)))
+            for spec in self.arguments
+        ]
+
+
+def pulled(
+    name: str,
+    func: _Function,
+    argnums: Argnums,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    has_aux: bool,
+) -> Pulled:
+    """Runs a function so that it can be pulled back to the arguments `argnums`."""
+    return Pulled(name, func, positions(name, argnums, len(args)), args, kwargs, has_aux)
+
+
+def _differentiated(
+    name: str,
+    func: _Function,
+    argnums: Argnums,
+    has_aux: bool,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, Tensor, Any]:
+    """The gradient, the value and the auxiliary data of a function with a scalar result."""
+    run = pulled(name, func, argnums, args, kwargs, has_aux)
+    if run.spec.kind is not None:
+        raise AutogradError(
+            f"{name}: Expected f(*args) to return a Tensor, got a {run.spec.kind.__name__}; use "
+            f"has_aux=True to return more than the value"
+        )
+    (value,) = run.results
+    if value.shape != ():
+        raise AutogradError(
+            f"{name}: Expected f(*args) to return a scalar Tensor, got one of shape "
+            f"{list(value.shape)}. Maybe you wanted to use the vjp or jacrev APIs instead?"
+        )
+    if value.dtype.kind not in "fc":
+        raise AutogradError(
+            f"{name}: Expected f(*args) to return a floating point Tensor, got dtype {value.dtype}"
+        )
+    seed = implicit_seed(value, (), value.dtype)
+    gradients = run.gradients(None if seed is None else [seed], again=False)
+    return (tuple(gradients) if isinstance(argnums, tuple) else gradients[0]), value, run.aux
+
+
+def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:
+    """A function that computes the gradient of a function with a scalar result.
+
+    Args:
+        func: takes trees of tensors, returns a tensor without axes.
+        argnums: the positions of the arguments to differentiate by; for a tuple of them the result
+            is a tuple.
+        has_aux: `func` returns ``(output, aux)``, and the new function ``(gradient, aux)``.
+
+    The result has the structure of the argument. Transforms nest:
+
+    >>> import pullback as pb
+    >>> cube = lambda x: x**3
+    >>> grad(cube)(pb.tensor(2.0)), grad(grad(cube))(pb.tensor(2.0))
+    (tensor(12.), tensor(12.))
+    """
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        gradient, _, aux = _differentiated("grad", func, argnums, has_aux, args, kwargs)
+        return (gradient, aux) if has_aux else gradient
+
+    return run
+
+
+def grad_and_value(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Function:
+    """A function that computes the gradient and the value of a function with a scalar result.
+
+    Takes what ``grad`` takes. Returns ``(gradient, value)``, with `has_aux`
+    ``(gradient, (value, aux))``.
+
+    >>> import pullback as pb
+    >>> grad_and_value(lambda x: (x * x).sum())(pb.tensor([1.0, 2.0]))
+    (tensor([2., 4.]), tensor(5.))
+    """
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        gradient, value, aux = _differentiated(
+            "grad_and_value", func, argnums, has_aux, args, kwargs
+        )
+        return (gradient, (value, aux)) if has_aux else (gradient, value)
+
+    return run
+
+
+def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function, and the function that pulls cotangents back.
+
+    Args:
+        func: takes and returns trees of tensors.
+        primals: the arguments.
+        has_aux: `func` returns ``(output, aux)``.
+
+    Returns ``(output, vjp_fn)``, with `has_aux` ``(output, vjp_fn, aux)``. ``vjp_fn`` takes
+    cotangents with the structure of the output and returns a tuple, one tree for each primal. It
+    may be called many times.
+
+    >>> import pullback as pb
+    >>> output, vjp_fn = vjp(lambda x: x * x, pb.tensor([1.0, 2.0]))
+    >>> vjp_fn(pb.tensor([1.0, 10.0]))
+    (tensor([ 2., 40.]),)
+    """
+    run = Pulled("vjp", func, tuple(range(len(primals))), primals, {}, has_aux)
+    for result, path in zip(run.results, run.spec.paths(), strict=True):
+        if result.dtype.kind not in "fc":
+            raise AutogradError(
+                f"vjp: All outputs of f must be floating-point or complex Tensors, got Tensor with "
+                f"dtype {result.dtype}{' at ' + path if path else ''}"
+            )
+
+    def vjp_fn(
+        cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
+    ) -> tuple[Any, ...]:
+        given = pytree.flatten_like(
+            run.spec, cotangents, "vjp: the pytree structure of cotangents (that of the output):"
+        )
+        seeds: list[Tensor | None] = [
+            checked_seed(cotangent, result.shape, result.dtype, place)
+            for place, (cotangent, result) in enumerate(zip(given, run.results, strict=True))
+        ]
+        return tuple(run.gradients(seeds, again=retain_graph, create_graph=create_graph))
+
+    output = pytree.unflatten(run.spec, run.results)
+    return (output, vjp_fn, run.aux) if has_aux else (output, vjp_fn)
