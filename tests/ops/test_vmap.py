@@ -125,7 +125,7 @@ def mappings(arrays):
 
 @every_operator
 def test_vmap_equals_a_loop(op):
-    for call, axes in calls(op, 4):
+    for call, axes in calls(op, 3):
         inputs = [pb.tensor(a) for a in call.stacked(axes)]
         expected = call.looped(inputs, axes)
         found = None if expected is None else call.mapped(inputs, axes)
@@ -151,7 +151,7 @@ def loss_of(results, weights):
 def test_gradients_of_vmap_equal_those_of_a_loop(op):
     """Also with respect to arrays that all samples share: these are sums over the samples."""
     rng = np.random.default_rng(0)
-    for call, axes in calls(op, 2):
+    for call, axes in calls(op, 1):
         inputs, again = (
             [pb.tensor(a, requires_grad=a.dtype.kind in "fc") for a in call.stacked(axes)]
             for _ in range(2)

@@ -244,6 +244,18 @@ def test_a_buffer_of_the_inner_function_may_vary_with_both(rows):
     assert found.tolist() == expected
 
 
+def test_views_that_are_gone_are_forgotten(rows):
+    def f(x):
+        out = pb.zeros(2)
+        for _ in range(5000):
+            out[0]
+        assert len(out._counter) < 2000
+        out[0] = x[0]
+        return out
+
+    assert vmap(f)(rows).tolist() == [[1.0, 0.0], [3.0, 0.0], [5.0, 0.0]]
+
+
 # --- 9.27: randomness -----------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -21,7 +20,15 @@ from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, InferenceError, InplaceError
 from pullback.tensor.payload import Payload
 from pullback.tensor.repr import render
-from pullback.tensor.tensor import TRACKED, Tensor, as_inference, meta_of, share_counter, wrap
+from pullback.tensor.tensor import (
+    TRACKED,
+    Tensor,
+    as_inference,
+    meta_of,
+    note_tensor,
+    share_counter,
+    wrap,
+)
 
 __all__ = ["DATA_METHODS", "detach", "detach_", "numpy"]
 
@@ -65,7 +72,7 @@ def _get_data(self: Tensor) -> Tensor:
         return as_inference(tensor)
     counter = self._counter
     if counter is not None and len(counter) > 2:
-        counter.append(ref(tensor))
+        note_tensor(counter, tensor)
     return tensor
 
 

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
@@ -44,6 +43,7 @@ from pullback.tensor.tensor import (
     Tensor,
     as_inference,
     meta_of,
+    note_tensor,
     share_counter,
     version_of,
     wrap,
@@ -90,7 +90,7 @@ def make_view(
         view._meta = meta = Meta()
         meta.view = View(parent, step, Creation.RECORDED, (node, number), counter[0])
         if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
-            counter.append(ref(view))
+            note_tensor(counter, view)
         return view
     view = wrap(array)
     if not parent._flags & TRACKED and node is None:

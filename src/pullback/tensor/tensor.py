@@ -41,6 +41,7 @@ __all__ = [
     "fresh",
     "holds_number",
     "meta_of",
+    "note_tensor",
     "numeric",
     "share_counter",
     "version_of",
@@ -301,4 +302,11 @@ def share_counter(tensor: Tensor, other: Tensor) -> None:
     """Has a tensor count versions with another one, in whose memory it lies."""
     counter = tensor._counter = version_of(other)
     if len(counter) > 2:
-        counter.append(ref(tensor))
+        note_tensor(counter, tensor)
+
+
+def note_tensor(counter: list[Any], tensor: Tensor) -> None:
+    """Adds a tensor to those that a counter knows to lie in its memory; forgets dead ones."""
+    if not len(counter) & 1023:
+        counter[2:] = [known for known in counter[2:] if known() is not None]
+    counter.append(ref(tensor))
