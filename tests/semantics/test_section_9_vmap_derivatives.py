@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
+from pullback import func
 from pullback.autograd import forward_ad, grad
 from pullback.batching import loop
 from pullback.batching.kernels import _DOORS
@@ -165,6 +166,56 @@ def test_threads_do_not_meet():
     for thread in threads:
         thread.join()
     assert not failed
+
+
+# --- writes inside transforms inside of one another -----------------------------------------------
+
+
+def written(w, x):
+    out = pb.zeros((2, 3))
+    row = out[1]
+    out[0] = pb.sin(w @ x)
+    row += x * 2
+    row.mul_(pb.cos(x))
+    z = x.clone()
+    z[0] = out.sum()
+    b = w.clone()
+    b[1] = x * z
+    b.T[2] += z
+    return (out * out).sum() + (z**3).sum() + (b * b * w).sum()
+
+
+def pure(w, x):
+    first, second = pb.sin(w @ x), x * 2 * pb.cos(x)
+    z = pb.concatenate([(first.sum() + second.sum()).reshape(1), x[1:]])
+    b = pb.stack([w[0], x * z, w[2]])
+    b = pb.concatenate([b[:, :2], (b[:, 2] + z).reshape(3, 1)], 1)
+    return (first**2).sum() + (second**2).sum() + (z**3).sum() + (b * b * w).sum()
+
+
+SQUARE = pb.tensor(RNG.normal(size=(3, 3)))
+X = pb.tensor(ROWS)
+TRANSFORMS = {
+    "vmap": lambda f: func.vmap(f, in_dims=(None, 0))(SQUARE, X),
+    "vmap of grad": lambda f: func.vmap(func.grad(f), in_dims=(None, 0))(SQUARE, X),
+    "grad of vmap": lambda f: func.grad(lambda w: func.vmap(f, in_dims=(None, 0))(w, X).sum())(
+        SQUARE
+    ),
+    "vmap of hessian": lambda f: func.vmap(func.hessian(f, 1), in_dims=(None, 0))(SQUARE, X),
+    "vmap of jacfwd": lambda f: func.vmap(func.jacfwd(f), in_dims=(None, 0))(SQUARE, X),
+    "jacfwd of vmap": lambda f: func.jacfwd(lambda w: func.vmap(f, in_dims=(None, 0))(w, X))(
+        SQUARE
+    ),
+    "jacrev of jacfwd": lambda f: func.jacrev(func.jacfwd(f, 1), 1)(SQUARE, X[0]),
+    "jacfwd of jacfwd": lambda f: func.jacfwd(func.jacfwd(f, 1), 1)(SQUARE, X[0]),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_writes_are_differentiated_whatever_is_around_them(transform):
+    np.testing.assert_allclose(
+        transform(written).numpy(), transform(pure).numpy(), rtol=1e-9, atol=1e-11
+    )
 
 
 # --- how it is done -------------------------------------------------------------------------------
