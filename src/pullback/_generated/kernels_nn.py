@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import kernels
-from pullback.autograd.inplace import check_inplace, write, write_out
+from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, Node
 from pullback.autograd.part import Part
 from pullback.autograd.record import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import kernels
-from pullback.autograd.inplace import check_inplace, write, write_out
+from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, Node
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
@@ -2551,13 +2551,13 @@ def abs_jvp(xp, self, self_t, result):
 
 
 def abs__cpu(self):
-    write(self, np.absolute(self._array), "abs_")
+    write(self, write_by(np.absolute, self, "abs_", self._array), "abs_")
     return self
 
 
 def abs__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.absolute(self._array), "abs_")
+    return record_inplace(None, self, write_by(np.absolute, self, "abs_", self._array), "abs_")
 
 
 def abs__node(self):
@@ -2574,7 +2574,7 @@ def abs__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.absolute(self._array), "abs_")
+    record_inplace(node, self, write_by(np.absolute, self, "abs_", self._array), "abs_")
     return self
 
 
@@ -2616,26 +2616,13 @@ def acos_jvp(xp, self, self_t, result):
 
 
 def acos__cpu(self):
-    write(
-        self,
-        spread(np.arccos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccos(self._array),
-        "acos_",
-    )
+    write(self, write_by(np.arccos, self, "acos_", self._array), "acos_")
     return self
 
 
 def acos__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.arccos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccos(self._array),
-        "acos_",
-    )
+    return record_inplace(None, self, write_by(np.arccos, self, "acos_", self._array), "acos_")
 
 
 def acos__node(self):
@@ -2652,14 +2639,7 @@ def acos__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.arccos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccos(self._array),
-        "acos_",
-    )
+    record_inplace(node, self, write_by(np.arccos, self, "acos_", self._array), "acos_")
     return self
 
 
@@ -2701,26 +2681,13 @@ def acosh_jvp(xp, self, self_t, result):
 
 
 def acosh__cpu(self):
-    write(
-        self,
-        spread(np.arccosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccosh(self._array),
-        "acosh_",
-    )
+    write(self, write_by(np.arccosh, self, "acosh_", self._array), "acosh_")
     return self
 
 
 def acosh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.arccosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccosh(self._array),
-        "acosh_",
-    )
+    return record_inplace(None, self, write_by(np.arccosh, self, "acosh_", self._array), "acosh_")
 
 
 def acosh__node(self):
@@ -2737,14 +2704,7 @@ def acosh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.arccosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccosh(self._array),
-        "acosh_",
-    )
+    record_inplace(node, self, write_by(np.arccosh, self, "acosh_", self._array), "acosh_")
     return self
 
 
@@ -2775,13 +2735,15 @@ def add_jvp(xp, self, other, self_t, other_t, result):
 
 
 def add__cpu(self, other):
-    write(self, np.add(self._array, other._array), "add_")
+    write(self, write_by(np.add, self, "add_", self._array, other._array), "add_")
     return self
 
 
 def add__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.add(self._array, other._array), "add_")
+    return record_inplace(
+        None, self, write_by(np.add, self, "add_", self._array, other._array), "add_"
+    )
 
 
 def add__node(self, other):
@@ -2796,7 +2758,7 @@ def add__record(self, other):
     node = AddBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    record_inplace(node, self, np.add(self._array, other._array), "add_")
+    record_inplace(node, self, write_by(np.add, self, "add_", self._array, other._array), "add_")
     return self
 
 
@@ -2870,26 +2832,13 @@ def asin_jvp(xp, self, self_t, result):
 
 
 def asin__cpu(self):
-    write(
-        self,
-        spread(np.arcsin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsin(self._array),
-        "asin_",
-    )
+    write(self, write_by(np.arcsin, self, "asin_", self._array), "asin_")
     return self
 
 
 def asin__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.arcsin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsin(self._array),
-        "asin_",
-    )
+    return record_inplace(None, self, write_by(np.arcsin, self, "asin_", self._array), "asin_")
 
 
 def asin__node(self):
@@ -2906,14 +2855,7 @@ def asin__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.arcsin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsin(self._array),
-        "asin_",
-    )
+    record_inplace(node, self, write_by(np.arcsin, self, "asin_", self._array), "asin_")
     return self
 
 
@@ -2955,26 +2897,13 @@ def asinh_jvp(xp, self, self_t, result):
 
 
 def asinh__cpu(self):
-    write(
-        self,
-        spread(np.arcsinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsinh(self._array),
-        "asinh_",
-    )
+    write(self, write_by(np.arcsinh, self, "asinh_", self._array), "asinh_")
     return self
 
 
 def asinh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.arcsinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsinh(self._array),
-        "asinh_",
-    )
+    return record_inplace(None, self, write_by(np.arcsinh, self, "asinh_", self._array), "asinh_")
 
 
 def asinh__node(self):
@@ -2991,14 +2920,7 @@ def asinh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.arcsinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsinh(self._array),
-        "asinh_",
-    )
+    record_inplace(node, self, write_by(np.arcsinh, self, "asinh_", self._array), "asinh_")
     return self
 
 
@@ -3102,13 +3024,15 @@ def atan2_jvp(xp, self, other, self_t, other_t, result):
 
 
 def atan2__cpu(self, other):
-    write(self, np.arctan2(self._array, other._array), "atan2_")
+    write(self, write_by(np.arctan2, self, "atan2_", self._array, other._array), "atan2_")
     return self
 
 
 def atan2__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.arctan2(self._array, other._array), "atan2_")
+    return record_inplace(
+        None, self, write_by(np.arctan2, self, "atan2_", self._array, other._array), "atan2_"
+    )
 
 
 def atan2__node(self, other):
@@ -3129,31 +3053,20 @@ def atan2__record(self, other):
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, np.arctan2(self._array, other._array), "atan2_")
+    record_inplace(
+        node, self, write_by(np.arctan2, self, "atan2_", self._array, other._array), "atan2_"
+    )
     return self
 
 
 def atan__cpu(self):
-    write(
-        self,
-        spread(np.arctan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctan(self._array),
-        "atan_",
-    )
+    write(self, write_by(np.arctan, self, "atan_", self._array), "atan_")
     return self
 
 
 def atan__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.arctan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctan(self._array),
-        "atan_",
-    )
+    return record_inplace(None, self, write_by(np.arctan, self, "atan_", self._array), "atan_")
 
 
 def atan__node(self):
@@ -3170,14 +3083,7 @@ def atan__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.arctan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctan(self._array),
-        "atan_",
-    )
+    record_inplace(node, self, write_by(np.arctan, self, "atan_", self._array), "atan_")
     return self
 
 
@@ -3219,26 +3125,13 @@ def atanh_jvp(xp, self, self_t, result):
 
 
 def atanh__cpu(self):
-    write(
-        self,
-        spread(np.arctanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctanh(self._array),
-        "atanh_",
-    )
+    write(self, write_by(np.arctanh, self, "atanh_", self._array), "atanh_")
     return self
 
 
 def atanh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.arctanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctanh(self._array),
-        "atanh_",
-    )
+    return record_inplace(None, self, write_by(np.arctanh, self, "atanh_", self._array), "atanh_")
 
 
 def atanh__node(self):
@@ -3255,14 +3148,7 @@ def atanh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.arctanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctanh(self._array),
-        "atanh_",
-    )
+    record_inplace(node, self, write_by(np.arctanh, self, "atanh_", self._array), "atanh_")
     return self
 
 
@@ -3271,13 +3157,22 @@ def bitwise_and_cpu(self, other):
 
 
 def bitwise_and__cpu(self, other):
-    write(self, np.bitwise_and(self._array, other._array), "bitwise_and_")
+    write(
+        self,
+        write_by(np.bitwise_and, self, "bitwise_and_", self._array, other._array),
+        "bitwise_and_",
+    )
     return self
 
 
 def bitwise_and__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.bitwise_and(self._array, other._array), "bitwise_and_")
+    return record_inplace(
+        None,
+        self,
+        write_by(np.bitwise_and, self, "bitwise_and_", self._array, other._array),
+        "bitwise_and_",
+    )
 
 
 def bitwise_left_shift_cpu(self, other):
@@ -3285,14 +3180,21 @@ def bitwise_left_shift_cpu(self, other):
 
 
 def bitwise_left_shift__cpu(self, other):
-    write(self, np.left_shift(self._array, other._array), "bitwise_left_shift_")
+    write(
+        self,
+        write_by(np.left_shift, self, "bitwise_left_shift_", self._array, other._array),
+        "bitwise_left_shift_",
+    )
     return self
 
 
 def bitwise_left_shift__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, np.left_shift(self._array, other._array), "bitwise_left_shift_"
+        None,
+        self,
+        write_by(np.left_shift, self, "bitwise_left_shift_", self._array, other._array),
+        "bitwise_left_shift_",
     )
 
 
@@ -3301,13 +3203,15 @@ def bitwise_not_cpu(self):
 
 
 def bitwise_not__cpu(self):
-    write(self, np.bitwise_not(self._array), "bitwise_not_")
+    write(self, write_by(np.bitwise_not, self, "bitwise_not_", self._array), "bitwise_not_")
     return self
 
 
 def bitwise_not__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.bitwise_not(self._array), "bitwise_not_")
+    return record_inplace(
+        None, self, write_by(np.bitwise_not, self, "bitwise_not_", self._array), "bitwise_not_"
+    )
 
 
 def bitwise_or_cpu(self, other):
@@ -3315,13 +3219,20 @@ def bitwise_or_cpu(self, other):
 
 
 def bitwise_or__cpu(self, other):
-    write(self, np.bitwise_or(self._array, other._array), "bitwise_or_")
+    write(
+        self, write_by(np.bitwise_or, self, "bitwise_or_", self._array, other._array), "bitwise_or_"
+    )
     return self
 
 
 def bitwise_or__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.bitwise_or(self._array, other._array), "bitwise_or_")
+    return record_inplace(
+        None,
+        self,
+        write_by(np.bitwise_or, self, "bitwise_or_", self._array, other._array),
+        "bitwise_or_",
+    )
 
 
 def bitwise_right_shift_cpu(self, other):
@@ -3329,14 +3240,21 @@ def bitwise_right_shift_cpu(self, other):
 
 
 def bitwise_right_shift__cpu(self, other):
-    write(self, np.right_shift(self._array, other._array), "bitwise_right_shift_")
+    write(
+        self,
+        write_by(np.right_shift, self, "bitwise_right_shift_", self._array, other._array),
+        "bitwise_right_shift_",
+    )
     return self
 
 
 def bitwise_right_shift__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, np.right_shift(self._array, other._array), "bitwise_right_shift_"
+        None,
+        self,
+        write_by(np.right_shift, self, "bitwise_right_shift_", self._array, other._array),
+        "bitwise_right_shift_",
     )
 
 
@@ -3345,13 +3263,22 @@ def bitwise_xor_cpu(self, other):
 
 
 def bitwise_xor__cpu(self, other):
-    write(self, np.bitwise_xor(self._array, other._array), "bitwise_xor_")
+    write(
+        self,
+        write_by(np.bitwise_xor, self, "bitwise_xor_", self._array, other._array),
+        "bitwise_xor_",
+    )
     return self
 
 
 def bitwise_xor__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.bitwise_xor(self._array, other._array), "bitwise_xor_")
+    return record_inplace(
+        None,
+        self,
+        write_by(np.bitwise_xor, self, "bitwise_xor_", self._array, other._array),
+        "bitwise_xor_",
+    )
 
 
 def cbrt_cpu(self):
@@ -3384,13 +3311,13 @@ def cbrt_jvp(xp, self, self_t, result):
 
 
 def cbrt__cpu(self):
-    write(self, np.cbrt(self._array), "cbrt_")
+    write(self, write_by(np.cbrt, self, "cbrt_", self._array), "cbrt_")
     return self
 
 
 def cbrt__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.cbrt(self._array), "cbrt_")
+    return record_inplace(None, self, write_by(np.cbrt, self, "cbrt_", self._array), "cbrt_")
 
 
 def cbrt__node(self):
@@ -3405,7 +3332,7 @@ def cbrt__record(self):
     node = CbrtBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.cbrt(self._array), "cbrt_")
+    record_inplace(node, self, write_by(np.cbrt, self, "cbrt_", self._array), "cbrt_")
     node.save_outputs(self)
     return self
 
@@ -3437,13 +3364,13 @@ def ceil_jvp(xp, self, self_t, result):
 
 
 def ceil__cpu(self):
-    write(self, np.ceil(self._array), "ceil_")
+    write(self, write_by(np.ceil, self, "ceil_", self._array), "ceil_")
     return self
 
 
 def ceil__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.ceil(self._array), "ceil_")
+    return record_inplace(None, self, write_by(np.ceil, self, "ceil_", self._array), "ceil_")
 
 
 def ceil__node(self):
@@ -3458,7 +3385,7 @@ def ceil__record(self):
     node = CeilBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.ceil(self._array), "ceil_")
+    record_inplace(node, self, write_by(np.ceil, self, "ceil_", self._array), "ceil_")
     return self
 
 
@@ -3706,13 +3633,15 @@ def copysign_jvp(xp, self, other, self_t, other_t, result):
 
 
 def copysign__cpu(self, other):
-    write(self, np.copysign(self._array, other._array), "copysign_")
+    write(self, write_by(np.copysign, self, "copysign_", self._array, other._array), "copysign_")
     return self
 
 
 def copysign__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.copysign(self._array, other._array), "copysign_")
+    return record_inplace(
+        None, self, write_by(np.copysign, self, "copysign_", self._array, other._array), "copysign_"
+    )
 
 
 def copysign__node(self, other):
@@ -3745,7 +3674,9 @@ def copysign__record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    record_inplace(node, self, np.copysign(self._array, other._array), "copysign_")
+    record_inplace(
+        node, self, write_by(np.copysign, self, "copysign_", self._array, other._array), "copysign_"
+    )
     return self
 
 
@@ -3786,26 +3717,13 @@ def cos_jvp(xp, self, self_t, result):
 
 
 def cos__cpu(self):
-    write(
-        self,
-        spread(np.cos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cos(self._array),
-        "cos_",
-    )
+    write(self, write_by(np.cos, self, "cos_", self._array), "cos_")
     return self
 
 
 def cos__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.cos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cos(self._array),
-        "cos_",
-    )
+    return record_inplace(None, self, write_by(np.cos, self, "cos_", self._array), "cos_")
 
 
 def cos__node(self):
@@ -3822,14 +3740,7 @@ def cos__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.cos, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cos(self._array),
-        "cos_",
-    )
+    record_inplace(node, self, write_by(np.cos, self, "cos_", self._array), "cos_")
     return self
 
 
@@ -3870,26 +3781,13 @@ def cosh_jvp(xp, self, self_t, result):
 
 
 def cosh__cpu(self):
-    write(
-        self,
-        spread(np.cosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cosh(self._array),
-        "cosh_",
-    )
+    write(self, write_by(np.cosh, self, "cosh_", self._array), "cosh_")
     return self
 
 
 def cosh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.cosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cosh(self._array),
-        "cosh_",
-    )
+    return record_inplace(None, self, write_by(np.cosh, self, "cosh_", self._array), "cosh_")
 
 
 def cosh__node(self):
@@ -3906,14 +3804,7 @@ def cosh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.cosh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cosh(self._array),
-        "cosh_",
-    )
+    record_inplace(node, self, write_by(np.cosh, self, "cosh_", self._array), "cosh_")
     return self
 
 
@@ -3944,13 +3835,15 @@ def deg2rad_jvp(xp, self, self_t, result):
 
 
 def deg2rad__cpu(self):
-    write(self, np.deg2rad(self._array), "deg2rad_")
+    write(self, write_by(np.deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
 
 
 def deg2rad__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.deg2rad(self._array), "deg2rad_")
+    return record_inplace(
+        None, self, write_by(np.deg2rad, self, "deg2rad_", self._array), "deg2rad_"
+    )
 
 
 def deg2rad__node(self):
@@ -3965,7 +3858,7 @@ def deg2rad__record(self):
     node = Deg2RadBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.deg2rad(self._array), "deg2rad_")
+    record_inplace(node, self, write_by(np.deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
 
 
@@ -4010,13 +3903,15 @@ def div_jvp(xp, self, other, self_t, other_t, result):
 
 
 def div__cpu(self, other):
-    write(self, np.divide(self._array, other._array), "div_")
+    write(self, write_by(np.divide, self, "div_", self._array, other._array), "div_")
     return self
 
 
 def div__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.divide(self._array, other._array), "div_")
+    return record_inplace(
+        None, self, write_by(np.divide, self, "div_", self._array, other._array), "div_"
+    )
 
 
 def div__node(self, other):
@@ -4043,7 +3938,7 @@ def div__record(self, other):
         node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, np.divide(self._array, other._array), "div_")
+    record_inplace(node, self, write_by(np.divide, self, "div_", self._array, other._array), "div_")
     return self
 
 
@@ -4122,26 +4017,13 @@ def exp2_jvp(xp, self, self_t, result):
 
 
 def exp2__cpu(self):
-    write(
-        self,
-        spread(np.exp2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp2(self._array),
-        "exp2_",
-    )
+    write(self, write_by(np.exp2, self, "exp2_", self._array), "exp2_")
     return self
 
 
 def exp2__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.exp2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp2(self._array),
-        "exp2_",
-    )
+    return record_inplace(None, self, write_by(np.exp2, self, "exp2_", self._array), "exp2_")
 
 
 def exp2__node(self):
@@ -4156,39 +4038,19 @@ def exp2__record(self):
     node = Exp2Backward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(
-        node,
-        self,
-        spread(np.exp2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp2(self._array),
-        "exp2_",
-    )
+    record_inplace(node, self, write_by(np.exp2, self, "exp2_", self._array), "exp2_")
     node.save_outputs(self)
     return self
 
 
 def exp__cpu(self):
-    write(
-        self,
-        spread(np.exp, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp(self._array),
-        "exp_",
-    )
+    write(self, write_by(np.exp, self, "exp_", self._array), "exp_")
     return self
 
 
 def exp__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.exp, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp(self._array),
-        "exp_",
-    )
+    return record_inplace(None, self, write_by(np.exp, self, "exp_", self._array), "exp_")
 
 
 def exp__node(self):
@@ -4203,14 +4065,7 @@ def exp__record(self):
     node = ExpBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(
-        node,
-        self,
-        spread(np.exp, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp(self._array),
-        "exp_",
-    )
+    record_inplace(node, self, write_by(np.exp, self, "exp_", self._array), "exp_")
     node.save_outputs(self)
     return self
 
@@ -4251,26 +4106,13 @@ def expm1_jvp(xp, self, self_t, result):
 
 
 def expm1__cpu(self):
-    write(
-        self,
-        spread(np.expm1, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.expm1(self._array),
-        "expm1_",
-    )
+    write(self, write_by(np.expm1, self, "expm1_", self._array), "expm1_")
     return self
 
 
 def expm1__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.expm1, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.expm1(self._array),
-        "expm1_",
-    )
+    return record_inplace(None, self, write_by(np.expm1, self, "expm1_", self._array), "expm1_")
 
 
 def expm1__node(self):
@@ -4285,14 +4127,7 @@ def expm1__record(self):
     node = Expm1Backward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(
-        node,
-        self,
-        spread(np.expm1, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.expm1(self._array),
-        "expm1_",
-    )
+    record_inplace(node, self, write_by(np.expm1, self, "expm1_", self._array), "expm1_")
     node.save_outputs(self)
     return self
 
@@ -4324,13 +4159,13 @@ def floor_jvp(xp, self, self_t, result):
 
 
 def floor__cpu(self):
-    write(self, np.floor(self._array), "floor_")
+    write(self, write_by(np.floor, self, "floor_", self._array), "floor_")
     return self
 
 
 def floor__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.floor(self._array), "floor_")
+    return record_inplace(None, self, write_by(np.floor, self, "floor_", self._array), "floor_")
 
 
 def floor__node(self):
@@ -4345,7 +4180,7 @@ def floor__record(self):
     node = FloorBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.floor(self._array), "floor_")
+    record_inplace(node, self, write_by(np.floor, self, "floor_", self._array), "floor_")
     return self
 
 
@@ -4368,13 +4203,22 @@ def floor_divide_record(self, other):
 
 
 def floor_divide__cpu(self, other):
-    write(self, np.floor_divide(self._array, other._array), "floor_divide_")
+    write(
+        self,
+        write_by(np.floor_divide, self, "floor_divide_", self._array, other._array),
+        "floor_divide_",
+    )
     return self
 
 
 def floor_divide__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.floor_divide(self._array, other._array), "floor_divide_")
+    return record_inplace(
+        None,
+        self,
+        write_by(np.floor_divide, self, "floor_divide_", self._array, other._array),
+        "floor_divide_",
+    )
 
 
 def floor_divide__node(self, other):
@@ -4389,7 +4233,12 @@ def floor_divide__record(self, other):
     node = FloorDivideBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    record_inplace(node, self, np.floor_divide(self._array, other._array), "floor_divide_")
+    record_inplace(
+        node,
+        self,
+        write_by(np.floor_divide, self, "floor_divide_", self._array, other._array),
+        "floor_divide_",
+    )
     return self
 
 
@@ -4516,13 +4365,15 @@ def fmod_jvp(xp, self, other, self_t, other_t, result):
 
 
 def fmod__cpu(self, other):
-    write(self, np.fmod(self._array, other._array), "fmod_")
+    write(self, write_by(np.fmod, self, "fmod_", self._array, other._array), "fmod_")
     return self
 
 
 def fmod__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.fmod(self._array, other._array), "fmod_")
+    return record_inplace(
+        None, self, write_by(np.fmod, self, "fmod_", self._array, other._array), "fmod_"
+    )
 
 
 def fmod__node(self, other):
@@ -4555,7 +4406,7 @@ def fmod__record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    record_inplace(node, self, np.fmod(self._array, other._array), "fmod_")
+    record_inplace(node, self, write_by(np.fmod, self, "fmod_", self._array, other._array), "fmod_")
     node.save_outputs(self)
     return self
 
@@ -4593,13 +4444,15 @@ def gcd_cpu(self, other):
 
 
 def gcd__cpu(self, other):
-    write(self, np.gcd(self._array, other._array), "gcd_")
+    write(self, write_by(np.gcd, self, "gcd_", self._array, other._array), "gcd_")
     return self
 
 
 def gcd__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.gcd(self._array, other._array), "gcd_")
+    return record_inplace(
+        None, self, write_by(np.gcd, self, "gcd_", self._array, other._array), "gcd_"
+    )
 
 
 def ge_cpu(self, other):
@@ -4629,13 +4482,18 @@ def heaviside_record(self, other):
 
 
 def heaviside__cpu(self, other):
-    write(self, np.heaviside(self._array, other._array), "heaviside_")
+    write(self, write_by(np.heaviside, self, "heaviside_", self._array, other._array), "heaviside_")
     return self
 
 
 def heaviside__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.heaviside(self._array, other._array), "heaviside_")
+    return record_inplace(
+        None,
+        self,
+        write_by(np.heaviside, self, "heaviside_", self._array, other._array),
+        "heaviside_",
+    )
 
 
 def heaviside__node(self, other):
@@ -4650,7 +4508,12 @@ def heaviside__record(self, other):
     node = HeavisideBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    record_inplace(node, self, np.heaviside(self._array, other._array), "heaviside_")
+    record_inplace(
+        node,
+        self,
+        write_by(np.heaviside, self, "heaviside_", self._array, other._array),
+        "heaviside_",
+    )
     return self
 
 
@@ -4709,13 +4572,15 @@ def hypot_jvp(xp, self, other, self_t, other_t, result):
 
 
 def hypot__cpu(self, other):
-    write(self, np.hypot(self._array, other._array), "hypot_")
+    write(self, write_by(np.hypot, self, "hypot_", self._array, other._array), "hypot_")
     return self
 
 
 def hypot__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.hypot(self._array, other._array), "hypot_")
+    return record_inplace(
+        None, self, write_by(np.hypot, self, "hypot_", self._array, other._array), "hypot_"
+    )
 
 
 def hypot__node(self, other):
@@ -4748,7 +4613,9 @@ def hypot__record(self, other):
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    record_inplace(node, self, np.hypot(self._array, other._array), "hypot_")
+    record_inplace(
+        node, self, write_by(np.hypot, self, "hypot_", self._array, other._array), "hypot_"
+    )
     node.save_outputs(self)
     return self
 
@@ -4804,13 +4671,15 @@ def lcm_cpu(self, other):
 
 
 def lcm__cpu(self, other):
-    write(self, np.lcm(self._array, other._array), "lcm_")
+    write(self, write_by(np.lcm, self, "lcm_", self._array, other._array), "lcm_")
     return self
 
 
 def lcm__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.lcm(self._array, other._array), "lcm_")
+    return record_inplace(
+        None, self, write_by(np.lcm, self, "lcm_", self._array, other._array), "lcm_"
+    )
 
 
 def ldexp_cpu(self, other):
@@ -4844,13 +4713,15 @@ def ldexp_jvp(xp, self, other, self_t, result):
 
 
 def ldexp__cpu(self, other):
-    write(self, np.ldexp(self._array, other._array), "ldexp_")
+    write(self, write_by(np.ldexp, self, "ldexp_", self._array, other._array), "ldexp_")
     return self
 
 
 def ldexp__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.ldexp(self._array, other._array), "ldexp_")
+    return record_inplace(
+        None, self, write_by(np.ldexp, self, "ldexp_", self._array, other._array), "ldexp_"
+    )
 
 
 def ldexp__node(self, other):
@@ -4869,7 +4740,9 @@ def ldexp__record(self, other):
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, np.ldexp(self._array, other._array), "ldexp_")
+    record_inplace(
+        node, self, write_by(np.ldexp, self, "ldexp_", self._array, other._array), "ldexp_"
+    )
     return self
 
 
@@ -5064,26 +4937,13 @@ def log10_jvp(xp, self, self_t, result):
 
 
 def log10__cpu(self):
-    write(
-        self,
-        spread(np.log10, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log10(self._array),
-        "log10_",
-    )
+    write(self, write_by(np.log10, self, "log10_", self._array), "log10_")
     return self
 
 
 def log10__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.log10, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log10(self._array),
-        "log10_",
-    )
+    return record_inplace(None, self, write_by(np.log10, self, "log10_", self._array), "log10_")
 
 
 def log10__node(self):
@@ -5100,14 +4960,7 @@ def log10__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.log10, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log10(self._array),
-        "log10_",
-    )
+    record_inplace(node, self, write_by(np.log10, self, "log10_", self._array), "log10_")
     return self
 
 
@@ -5148,26 +5001,13 @@ def log1p_jvp(xp, self, self_t, result):
 
 
 def log1p__cpu(self):
-    write(
-        self,
-        spread(np.log1p, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log1p(self._array),
-        "log1p_",
-    )
+    write(self, write_by(np.log1p, self, "log1p_", self._array), "log1p_")
     return self
 
 
 def log1p__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.log1p, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log1p(self._array),
-        "log1p_",
-    )
+    return record_inplace(None, self, write_by(np.log1p, self, "log1p_", self._array), "log1p_")
 
 
 def log1p__node(self):
@@ -5184,14 +5024,7 @@ def log1p__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.log1p, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log1p(self._array),
-        "log1p_",
-    )
+    record_inplace(node, self, write_by(np.log1p, self, "log1p_", self._array), "log1p_")
     return self
 
 
@@ -5232,26 +5065,13 @@ def log2_jvp(xp, self, self_t, result):
 
 
 def log2__cpu(self):
-    write(
-        self,
-        spread(np.log2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log2(self._array),
-        "log2_",
-    )
+    write(self, write_by(np.log2, self, "log2_", self._array), "log2_")
     return self
 
 
 def log2__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.log2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log2(self._array),
-        "log2_",
-    )
+    return record_inplace(None, self, write_by(np.log2, self, "log2_", self._array), "log2_")
 
 
 def log2__node(self):
@@ -5268,38 +5088,18 @@ def log2__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.log2, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log2(self._array),
-        "log2_",
-    )
+    record_inplace(node, self, write_by(np.log2, self, "log2_", self._array), "log2_")
     return self
 
 
 def log__cpu(self):
-    write(
-        self,
-        spread(np.log, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log(self._array),
-        "log_",
-    )
+    write(self, write_by(np.log, self, "log_", self._array), "log_")
     return self
 
 
 def log__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.log, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log(self._array),
-        "log_",
-    )
+    return record_inplace(None, self, write_by(np.log, self, "log_", self._array), "log_")
 
 
 def log__node(self):
@@ -5316,14 +5116,7 @@ def log__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.log, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log(self._array),
-        "log_",
-    )
+    record_inplace(node, self, write_by(np.log, self, "log_", self._array), "log_")
     return self
 
 
@@ -5639,13 +5432,15 @@ def mul_jvp(xp, self, other, self_t, other_t, result):
 
 
 def mul__cpu(self, other):
-    write(self, np.multiply(self._array, other._array), "mul_")
+    write(self, write_by(np.multiply, self, "mul_", self._array, other._array), "mul_")
     return self
 
 
 def mul__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.multiply(self._array, other._array), "mul_")
+    return record_inplace(
+        None, self, write_by(np.multiply, self, "mul_", self._array, other._array), "mul_"
+    )
 
 
 def mul__node(self, other):
@@ -5678,7 +5473,9 @@ def mul__record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    record_inplace(node, self, np.multiply(self._array, other._array), "mul_")
+    record_inplace(
+        node, self, write_by(np.multiply, self, "mul_", self._array, other._array), "mul_"
+    )
     return self
 
 
@@ -5775,13 +5572,13 @@ def neg_jvp(xp, self, self_t, result):
 
 
 def neg__cpu(self):
-    write(self, np.negative(self._array), "neg_")
+    write(self, write_by(np.negative, self, "neg_", self._array), "neg_")
     return self
 
 
 def neg__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.negative(self._array), "neg_")
+    return record_inplace(None, self, write_by(np.negative, self, "neg_", self._array), "neg_")
 
 
 def neg__node(self):
@@ -5796,7 +5593,7 @@ def neg__record(self):
     node = NegBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.negative(self._array), "neg_")
+    record_inplace(node, self, write_by(np.negative, self, "neg_", self._array), "neg_")
     return self
 
 
@@ -5819,13 +5616,18 @@ def nextafter_record(self, other):
 
 
 def nextafter__cpu(self, other):
-    write(self, np.nextafter(self._array, other._array), "nextafter_")
+    write(self, write_by(np.nextafter, self, "nextafter_", self._array, other._array), "nextafter_")
     return self
 
 
 def nextafter__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.nextafter(self._array, other._array), "nextafter_")
+    return record_inplace(
+        None,
+        self,
+        write_by(np.nextafter, self, "nextafter_", self._array, other._array),
+        "nextafter_",
+    )
 
 
 def nextafter__node(self, other):
@@ -5840,7 +5642,12 @@ def nextafter__record(self, other):
     node = NextafterBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    record_inplace(node, self, np.nextafter(self._array, other._array), "nextafter_")
+    record_inplace(
+        node,
+        self,
+        write_by(np.nextafter, self, "nextafter_", self._array, other._array),
+        "nextafter_",
+    )
     return self
 
 
@@ -6018,13 +5825,15 @@ def rad2deg_jvp(xp, self, self_t, result):
 
 
 def rad2deg__cpu(self):
-    write(self, np.rad2deg(self._array), "rad2deg_")
+    write(self, write_by(np.rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
 
 
 def rad2deg__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.rad2deg(self._array), "rad2deg_")
+    return record_inplace(
+        None, self, write_by(np.rad2deg, self, "rad2deg_", self._array), "rad2deg_"
+    )
 
 
 def rad2deg__node(self):
@@ -6039,7 +5848,7 @@ def rad2deg__record(self):
     node = Rad2DegBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.rad2deg(self._array), "rad2deg_")
+    record_inplace(node, self, write_by(np.rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
 
 
@@ -6107,13 +5916,15 @@ def reciprocal_jvp(xp, self, self_t, result):
 
 
 def reciprocal__cpu(self):
-    write(self, np.reciprocal(self._array), "reciprocal_")
+    write(self, write_by(np.reciprocal, self, "reciprocal_", self._array), "reciprocal_")
     return self
 
 
 def reciprocal__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.reciprocal(self._array), "reciprocal_")
+    return record_inplace(
+        None, self, write_by(np.reciprocal, self, "reciprocal_", self._array), "reciprocal_"
+    )
 
 
 def reciprocal__node(self):
@@ -6128,7 +5939,9 @@ def reciprocal__record(self):
     node = ReciprocalBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.reciprocal(self._array), "reciprocal_")
+    record_inplace(
+        node, self, write_by(np.reciprocal, self, "reciprocal_", self._array), "reciprocal_"
+    )
     node.save_outputs(self)
     return self
 
@@ -6188,13 +6001,18 @@ def remainder_jvp(xp, self, other, self_t, other_t, result):
 
 
 def remainder__cpu(self, other):
-    write(self, np.remainder(self._array, other._array), "remainder_")
+    write(self, write_by(np.remainder, self, "remainder_", self._array, other._array), "remainder_")
     return self
 
 
 def remainder__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.remainder(self._array, other._array), "remainder_")
+    return record_inplace(
+        None,
+        self,
+        write_by(np.remainder, self, "remainder_", self._array, other._array),
+        "remainder_",
+    )
 
 
 def remainder__node(self, other):
@@ -6227,7 +6045,12 @@ def remainder__record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    record_inplace(node, self, np.remainder(self._array, other._array), "remainder_")
+    record_inplace(
+        node,
+        self,
+        write_by(np.remainder, self, "remainder_", self._array, other._array),
+        "remainder_",
+    )
     node.save_outputs(self)
     return self
 
@@ -6259,13 +6082,13 @@ def rint_jvp(xp, self, self_t, result):
 
 
 def rint__cpu(self):
-    write(self, np.rint(self._array), "rint_")
+    write(self, write_by(np.rint, self, "rint_", self._array), "rint_")
     return self
 
 
 def rint__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.rint(self._array), "rint_")
+    return record_inplace(None, self, write_by(np.rint, self, "rint_", self._array), "rint_")
 
 
 def rint__node(self):
@@ -6280,7 +6103,7 @@ def rint__record(self):
     node = RintBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.rint(self._array), "rint_")
+    record_inplace(node, self, write_by(np.rint, self, "rint_", self._array), "rint_")
     return self
 
 
@@ -6370,13 +6193,13 @@ def sign_jvp(xp, self, self_t, result):
 
 
 def sign__cpu(self):
-    write(self, np.sign(self._array), "sign_")
+    write(self, write_by(np.sign, self, "sign_", self._array), "sign_")
     return self
 
 
 def sign__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.sign(self._array), "sign_")
+    return record_inplace(None, self, write_by(np.sign, self, "sign_", self._array), "sign_")
 
 
 def sign__node(self):
@@ -6393,7 +6216,7 @@ def sign__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.sign(self._array), "sign_")
+    record_inplace(node, self, write_by(np.sign, self, "sign_", self._array), "sign_")
     node.save_outputs(self)
     return self
 
@@ -6439,26 +6262,13 @@ def sin_jvp(xp, self, self_t, result):
 
 
 def sin__cpu(self):
-    write(
-        self,
-        spread(np.sin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sin(self._array),
-        "sin_",
-    )
+    write(self, write_by(np.sin, self, "sin_", self._array), "sin_")
     return self
 
 
 def sin__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.sin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sin(self._array),
-        "sin_",
-    )
+    return record_inplace(None, self, write_by(np.sin, self, "sin_", self._array), "sin_")
 
 
 def sin__node(self):
@@ -6475,14 +6285,7 @@ def sin__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.sin, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sin(self._array),
-        "sin_",
-    )
+    record_inplace(node, self, write_by(np.sin, self, "sin_", self._array), "sin_")
     return self
 
 
@@ -6517,13 +6320,13 @@ def sinc_jvp(xp, self, self_t, result):
 
 
 def sinc__cpu(self):
-    write(self, np.sinc(self._array), "sinc_")
+    write(self, write_by(np.sinc, self, "sinc_", self._array), "sinc_")
     return self
 
 
 def sinc__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.sinc(self._array), "sinc_")
+    return record_inplace(None, self, write_by(np.sinc, self, "sinc_", self._array), "sinc_")
 
 
 def sinc__node(self):
@@ -6540,7 +6343,7 @@ def sinc__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.sinc(self._array), "sinc_")
+    record_inplace(node, self, write_by(np.sinc, self, "sinc_", self._array), "sinc_")
     return self
 
 
@@ -6581,26 +6384,13 @@ def sinh_jvp(xp, self, self_t, result):
 
 
 def sinh__cpu(self):
-    write(
-        self,
-        spread(np.sinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sinh(self._array),
-        "sinh_",
-    )
+    write(self, write_by(np.sinh, self, "sinh_", self._array), "sinh_")
     return self
 
 
 def sinh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.sinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sinh(self._array),
-        "sinh_",
-    )
+    return record_inplace(None, self, write_by(np.sinh, self, "sinh_", self._array), "sinh_")
 
 
 def sinh__node(self):
@@ -6617,14 +6407,7 @@ def sinh__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(
-        node,
-        self,
-        spread(np.sinh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sinh(self._array),
-        "sinh_",
-    )
+    record_inplace(node, self, write_by(np.sinh, self, "sinh_", self._array), "sinh_")
     return self
 
 
@@ -6658,13 +6441,13 @@ def sqrt_jvp(xp, self, self_t, result):
 
 
 def sqrt__cpu(self):
-    write(self, np.sqrt(self._array), "sqrt_")
+    write(self, write_by(np.sqrt, self, "sqrt_", self._array), "sqrt_")
     return self
 
 
 def sqrt__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.sqrt(self._array), "sqrt_")
+    return record_inplace(None, self, write_by(np.sqrt, self, "sqrt_", self._array), "sqrt_")
 
 
 def sqrt__node(self):
@@ -6679,7 +6462,7 @@ def sqrt__record(self):
     node = SqrtBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.sqrt(self._array), "sqrt_")
+    record_inplace(node, self, write_by(np.sqrt, self, "sqrt_", self._array), "sqrt_")
     node.save_outputs(self)
     return self
 
@@ -6715,13 +6498,13 @@ def square_jvp(xp, self, self_t, result):
 
 
 def square__cpu(self):
-    write(self, np.square(self._array), "square_")
+    write(self, write_by(np.square, self, "square_", self._array), "square_")
     return self
 
 
 def square__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.square(self._array), "square_")
+    return record_inplace(None, self, write_by(np.square, self, "square_", self._array), "square_")
 
 
 def square__node(self):
@@ -6738,7 +6521,7 @@ def square__record(self):
     node._edges = (edge_of(self),)
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
-    record_inplace(node, self, np.square(self._array), "square_")
+    record_inplace(node, self, write_by(np.square, self, "square_", self._array), "square_")
     return self
 
 
@@ -6769,13 +6552,15 @@ def sub_jvp(xp, self, other, self_t, other_t, result):
 
 
 def sub__cpu(self, other):
-    write(self, np.subtract(self._array, other._array), "sub_")
+    write(self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_")
     return self
 
 
 def sub__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, np.subtract(self._array, other._array), "sub_")
+    return record_inplace(
+        None, self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_"
+    )
 
 
 def sub__node(self, other):
@@ -6790,7 +6575,9 @@ def sub__record(self, other):
     node = SubBackward0()
     node._edges = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    record_inplace(node, self, np.subtract(self._array, other._array), "sub_")
+    record_inplace(
+        node, self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_"
+    )
     return self
 
 
@@ -6830,26 +6617,13 @@ def tan_jvp(xp, self, self_t, result):
 
 
 def tan__cpu(self):
-    write(
-        self,
-        spread(np.tan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tan(self._array),
-        "tan_",
-    )
+    write(self, write_by(np.tan, self, "tan_", self._array), "tan_")
     return self
 
 
 def tan__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.tan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tan(self._array),
-        "tan_",
-    )
+    return record_inplace(None, self, write_by(np.tan, self, "tan_", self._array), "tan_")
 
 
 def tan__node(self):
@@ -6864,14 +6638,7 @@ def tan__record(self):
     node = TanBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(
-        node,
-        self,
-        spread(np.tan, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tan(self._array),
-        "tan_",
-    )
+    record_inplace(node, self, write_by(np.tan, self, "tan_", self._array), "tan_")
     node.save_outputs(self)
     return self
 
@@ -6912,26 +6679,13 @@ def tanh_jvp(xp, self, self_t, result):
 
 
 def tanh__cpu(self):
-    write(
-        self,
-        spread(np.tanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tanh(self._array),
-        "tanh_",
-    )
+    write(self, write_by(np.tanh, self, "tanh_", self._array), "tanh_")
     return self
 
 
 def tanh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(
-        None,
-        self,
-        spread(np.tanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tanh(self._array),
-        "tanh_",
-    )
+    return record_inplace(None, self, write_by(np.tanh, self, "tanh_", self._array), "tanh_")
 
 
 def tanh__node(self):
@@ -6946,14 +6700,7 @@ def tanh__record(self):
     node = TanhBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(
-        node,
-        self,
-        spread(np.tanh, self._array)
-        if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tanh(self._array),
-        "tanh_",
-    )
+    record_inplace(node, self, write_by(np.tanh, self, "tanh_", self._array), "tanh_")
     node.save_outputs(self)
     return self
 
@@ -6985,13 +6732,13 @@ def trunc_jvp(xp, self, self_t, result):
 
 
 def trunc__cpu(self):
-    write(self, np.trunc(self._array), "trunc_")
+    write(self, write_by(np.trunc, self, "trunc_", self._array), "trunc_")
     return self
 
 
 def trunc__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, np.trunc(self._array), "trunc_")
+    return record_inplace(None, self, write_by(np.trunc, self, "trunc_", self._array), "trunc_")
 
 
 def trunc__node(self):
@@ -7006,7 +6753,7 @@ def trunc__record(self):
     node = TruncBackward0()
     node._edges = (edge_of(self),)
     node._hooks = None
-    record_inplace(node, self, np.trunc(self._array), "trunc_")
+    record_inplace(node, self, write_by(np.trunc, self, "trunc_", self._array), "trunc_")
     return self
 
 

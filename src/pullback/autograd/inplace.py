@@ -36,6 +36,7 @@ from pullback.errors import InferenceError, InplaceError
 from pullback.tensor.memory import (
     check_cast,
     check_no_partial_overlap,
+    check_writable,
     empty_in_layout,
     layout_of,
     overwrite,
@@ -51,6 +52,7 @@ __all__ = [
     "leaf_error",
     "rebase_history",
     "write",
+    "write_by",
     "write_out",
 ]
 
@@ -136,6 +138,19 @@ def write(tensor: Tensor, array: Any, name: str) -> None:
     counter = version_of(tensor)
     if counter is not NO_COUNTER:
         counter[0] += 1
+
+
+def write_by(ufunc: np.ufunc, tensor: Tensor, name: str, *operands: Any) -> Any:
+    """Has a NumPy function write its result into a tensor's memory; that memory, or the result."""
+    target = tensor._array
+    check_writable(target, name)
+    try:
+        return ufunc(*operands, out=target)
+    except FloatingPointError:  # halfway: whoever has saved the tensor must learn of it
+        version_of(tensor)[0] += 1
+        raise
+    except (TypeError, ValueError):
+        return ufunc(*operands)  # of another shape or kind, which `write` words an error for
 
 
 def write_out(result: Any, out: Tensor, name: str) -> Tensor:

@@ -116,7 +116,7 @@ def _plain(op: Emitted) -> str:
     """The kernel for CPU: arrays out of tensors, the function, tensors around arrays."""
     head = f"def {op.name}_cpu({op.parameters()}):\n"
     if op.inplace:
-        return head + f"    write(self, {_call(op)}, {quoted(op.name)})\n    return self\n"
+        return head + f"    write(self, {_written(op)}, {quoted(op.name)})\n    return self\n"
     return head + f"    return {_wrapped(op, _call(op))}\n"
 
 
@@ -175,17 +175,28 @@ def _inplace(op: Emitted, *, recording: bool) -> str:
         return (
             f"def {op.name}_inplace({op.parameters()}):\n"
             f"    check_inplace(self, False{others})\n"
-            f"    return record_inplace(None, self, {_call(op)}, {quoted(op.name)})\n"
+            f"    return record_inplace(None, self, {_written(op)}, {quoted(op.name)})\n"
         )
     lines = [
         f"def {op.name}_record({op.parameters()}):",
         f"    check_inplace(self, True{others})",
         *_node(op),
-        f"    record_inplace(node, self, {_call(op)}, {quoted(op.name)})",
+        f"    record_inplace(node, self, {_written(op)}, {quoted(op.name)})",
         *(["    node.save_outputs(self)"] if op.saved("outputs") else []),
         "    return self",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _written(op: Emitted) -> str:
+    """The result of an in-place operator; NumPy's functions write it in its place themselves."""
+    kernel = op.function.dispatch["CPU"]
+    if not kernel.startswith("numpy.") or "elementwise" not in op.function.tags:
+        return _call(op)
+    if any(not is_tensor(a.type) or isinstance(a.type, OptionalType) for a in op.arguments):
+        return _call(op)
+    operands = ", ".join(_array(a) for a in op.arguments)
+    return f"write_by({array_function(kernel)}, self, {quoted(op.name)}, {operands})"
 
 
 def _view(op: Emitted, *, recording: bool) -> str:

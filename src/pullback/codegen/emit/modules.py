@@ -54,7 +54,8 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
 
 from . import operators
 """
-_IMPORTS_KERNELS = """from pullback.autograd.inplace import check_inplace, write, write_out
+_IMPORTS_KERNELS = """\
+from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, Node
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
