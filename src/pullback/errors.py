@@ -15,6 +15,8 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── AutogradValueError      ValueError                    an argument with no such meaning
     │   ├── AutogradUsageError      AssertionError                a call in the wrong place
     │   ├── NotFiniteError          FloatingPointError            inf or NaN, where it is looked for
+    │   ├── GradcheckError                                        a derivative found to be wrong
+    │   ├── CheckpointError                                       a recomputation that differs
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
     ├── CodegenError                RuntimeError                  a table or formula refused
     ├── OpCheckError                AssertionError                an operator that opcheck refuses
@@ -47,11 +49,13 @@ __all__ = [
     "AutogradUsageError",
     "AutogradValueError",
     "BindError",
+    "CheckpointError",
     "CodegenError",
     "DerivativeMissingError",
     "DestroyedLibraryError",
     "DispatchError",
     "DispatchKeyError",
+    "GradcheckError",
     "GraphFreedError",
     "InferenceError",
     "InplaceError",
@@ -135,6 +139,14 @@ class AutogradUsageError(AutogradError, AssertionError):
 
 class NotFiniteError(AutogradError, FloatingPointError):
     """Inf or NaN, found by anomaly mode."""
+
+
+class GradcheckError(AutogradError):
+    """A derivative differs from finite differences, or breaks another promise."""
+
+
+class CheckpointError(AutogradError):
+    """A checkpointed function did something else when it was run again."""
 
 
 class DerivativeMissingError(AutogradError, NotImplementedError):

@@ -10,8 +10,7 @@ import pytest
 
 import pullback as pb
 import pullback.nn.functional
-from pullback.autograd import forward_ad
-from pullback.testing.compare import check_gradient, random_like
+from pullback.autograd import gradcheck, gradgradcheck
 from pullback.testing.opinfo import Make
 from pullback.testing.samples import OPS
 
@@ -116,85 +115,49 @@ def test_float32_stays_float32(op):
                 assert result.dtype.char not in "dD" or result.dtype in allowed
 
 
-def check_first_order(op, call):
-    check_gradient(
-        call.values,
-        lambda x, v: [g.numpy() for g in call.gradients(x, v)],
-        call.inputs,
-        atol=op.atol,
-        rtol=op.rtol,
-        what=f"{op.name}{tuple(np.shape(x) for x in call.inputs)}",
-    )
+def leaves_of(call):
+    return tuple(pb.tensor(x, requires_grad=True) for x in call.inputs)
+
+
+def differentiated(call):
+    """The sample as a function from tensors to the tensors that have derivatives."""
+
+    def run(*inputs):
+        return tuple(r for r in flat(call(inputs)) if r.dtype.kind in "fc")
+
+    return run
+
+
+def check_derivatives(op, call, order=1, **options):
+    """Reverse and forward mode of first order, or over the first order, against differences."""
+    check = gradcheck if order == 1 else gradgradcheck
+    forward = "check_forward_ad" if order == 1 else "check_fwd_over_rev"
+    options = {"fast_mode": True, forward: True, **options}
+    inputs = leaves_of(call)
+    if not inputs:
+        return
+    atol, rtol = op.atol * 10**order + op.rtol * 10 ** (order - 1), op.rtol * 10 ** (order - 1)
+    assert check(differentiated(call), inputs, atol=atol, rtol=rtol, **options)
+
+
+def kinds(op):
+    return [False, True] if op.has_complex else [False]
 
 
 @differentiable
-def test_gradients_agree_with_finite_differences(op):
-    for call in calls(op):
-        check_first_order(op, call)
+def test_derivatives_agree_with_finite_differences(op):
+    for is_complex in kinds(op):
+        for call in calls(op, is_complex=is_complex):
+            check_derivatives(op, call, check_grad_dtypes=True)
 
 
 @differentiable
-def test_complex_gradients_agree_with_finite_differences(op):
-    if not op.has_complex:
-        pytest.skip("not defined for complex numbers")
-    for call in calls(op, is_complex=True):
-        check_first_order(op, call)
-
-
-@differentiable
-@pytest.mark.parametrize("is_complex", [False, True], ids=["real", "complex"])
-def test_second_derivatives_agree_with_finite_differences(op, is_complex):
-    if not op.twice or (is_complex and not op.has_complex):
-        pytest.skip("not twice differentiable, or not defined for complex numbers")
-    for call in calls(op, is_complex=is_complex):
-        count = len(call.inputs)
-        outputs = call.values(call.inputs)
-        rng = np.random.default_rng(1)
-        weights = [np.asarray(rng.uniform(-1, 1, y.shape)).astype(y.dtype) for y in outputs]
-
-        def first(both, call=call, count=count):
-            got = call.gradients(both[:count], both[count:])
-            return [g.detach().numpy() for g in got]
-
-        def second(both, v, call=call, count=count):
-            leaves = [pb.tensor(x, requires_grad=True) for x in both]
-            got = call.gradients(leaves[:count], leaves[count:], create_graph=True)
-            pairs = [(g, pb.tensor(w)) for g, w in zip(got, v, strict=True) if g.requires_grad]
-            if not pairs:
-                return [np.zeros_like(x) for x in both]
-            grads = pb.autograd.grad(
-                [g for g, _ in pairs], leaves, [w for _, w in pairs], materialize_grads=True
-            )
-            return [g.numpy() for g in grads]
-
-        inputs = [*call.inputs, *weights]
-        check_gradient(
-            first, second, inputs, atol=op.atol * 10, rtol=op.rtol * 10, what=f"{op.name}''"
-        )
-
-
-@differentiable
-@pytest.mark.parametrize("is_complex", [False, True], ids=["real", "complex"])
-def test_tangents_agree_with_finite_differences(op, is_complex):
-    if is_complex and not op.has_complex:
-        pytest.skip("not defined for complex numbers")
-    for call in calls(op, is_complex=is_complex):
-        rng = np.random.default_rng(2)
-        directions = [random_like(rng, x) for x in call.inputs]
-        step = 1e-6
-        above = call.values([x + step * d for x, d in zip(call.inputs, directions, strict=True)])
-        below = call.values([x - step * d for x, d in zip(call.inputs, directions, strict=True)])
-        with forward_ad.dual_level():
-            duals = [
-                forward_ad.make_dual(pb.tensor(x), pb.tensor(d))
-                for x, d in zip(call.inputs, directions, strict=True)
-            ]
-            results = [r for r in flat(call(duals)) if r.dtype.kind in "fc"]
-            tangents = [forward_ad.unpack_dual(r).tangent for r in results]
-        for got, plus, minus in zip(tangents, above, below, strict=True):
-            numerical = (plus - minus) / (2 * step)
-            analytical = np.zeros_like(numerical) if got is None else got.detach().numpy()
-            np.testing.assert_allclose(analytical, numerical, rtol=op.rtol * 10, atol=op.atol * 10)
+def test_second_derivatives_agree_with_finite_differences(op):
+    if not op.twice:
+        pytest.skip("not twice differentiable")
+    for is_complex in kinds(op):
+        for call in calls(op, is_complex=is_complex):
+            check_derivatives(op, call, order=2)
 
 
 @differentiable

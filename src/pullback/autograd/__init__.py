@@ -13,6 +13,7 @@ from pullback.autograd.anomaly import (
 )
 from pullback.autograd.api import backward, grad
 from pullback.autograd.function import Function
+from pullback.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from pullback.autograd.graph import SavedTensor
 from pullback.autograd.modes import (
     enable_grad,
@@ -30,6 +31,7 @@ from pullback.autograd.why import why_no_grad
 
 __all__ = [
     "Function",
+    "GradcheckError",
     "SavedTensor",
     "backward",
     "detect_anomaly",
@@ -37,6 +39,8 @@ __all__ = [
     "forward_ad",
     "function",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
     "graph",
     "inference_mode",
     "is_anomaly_check_finite_enabled",
