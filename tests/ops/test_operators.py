@@ -123,7 +123,7 @@ def differentiated(call):
     """The sample as a function from tensors to the tensors that have derivatives."""
 
     def run(*inputs):
-        return tuple(r for r in flat(call(inputs)) if r.dtype.kind in "fc")
+        return tuple(r for r in flat(call(inputs)) if r.dtype.char in "dD")
 
     return run
 
@@ -157,7 +157,77 @@ def test_second_derivatives_agree_with_finite_differences(op):
         pytest.skip("not twice differentiable")
     for is_complex in kinds(op):
         for call in calls(op, is_complex=is_complex):
-            check_derivatives(op, call, order=2)
+            check_derivatives(op, call, order=2, check_undefined_grad=False)
+
+
+ELEMENT_BY_ELEMENT = {
+    "multiply",
+    "matmul",
+    "sum",
+    "cumprod",
+    "concatenate",
+    "take_along_axis",
+    "linalg.solve",
+    "linalg.eigh",
+    "fft.rfft",
+    "nn.functional.conv2d",
+    "nn.functional.layer_norm",
+    "nn.functional.softmax",
+}
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in OPS if op.name in ELEMENT_BY_ELEMENT], ids=lambda op: op.name
+)
+def test_whole_jacobians_agree_with_finite_differences(op):
+    for is_complex in kinds(op):
+        for call in list(calls(op, is_complex=is_complex))[:2]:
+            check_derivatives(op, call, fast_mode=False, check_batched_grad=True)
+
+
+BY_NAME = {op.name: op for op in reversed(OPS)}
+THRICE = {
+    "sin",
+    "exp",
+    "log",
+    "sqrt",
+    "tanh",
+    "multiply",
+    "divide",
+    "power",
+    "matmul",
+    "prod",
+    "logsumexp",
+    "linalg.inv",
+    "linalg.det",
+    "nn.functional.softmax",
+    "nn.functional.gelu",
+    "nn.functional.conv1d",
+}
+
+
+# A second record of the same operator is for points where it is less smooth.
+@pytest.mark.parametrize("op", [BY_NAME[name] for name in sorted(THRICE)], ids=lambda op: op.name)
+def test_third_derivatives_agree_with_finite_differences(op):
+    for is_complex in kinds(op):
+        for call in list(calls(op, is_complex=is_complex))[:2]:
+            check_third_order(op, call)
+
+
+def check_third_order(op, call):
+    inputs, run = leaves_of(call), differentiated(call)
+    rng = np.random.default_rng(3)
+    weights = [pb.tensor(rng.uniform(-1, 1, y.shape).astype(y.dtype)) for y in run(*inputs)]
+
+    def gradient(*inputs):
+        return pb.autograd.grad(run(*inputs), inputs, weights, create_graph=True)
+
+    options = {"fast_mode": True, "check_fwd_over_rev": True, "check_undefined_grad": False}
+    assert gradgradcheck(gradient, inputs, atol=op.atol * 1e3, rtol=op.rtol * 1e3, **options)
+
+
+def test_the_lists_above_name_operators():
+    assert {op.name for op in OPS} >= ELEMENT_BY_ELEMENT | THRICE
 
 
 @differentiable

@@ -5757,12 +5757,9 @@ def pow_record(self, other):
 def pow_jvp(xp, self, other, self_t, other_t, result):
     """pow(Tensor self, Tensor other) -> Tensor
 
-    result: self_t * slope_of_base(self_p, other_p) + other_t * slope_of_exponent(self_p, other_p, result)
+    result: power_jvp(self_p, other_p, self_t, other_t, result)
     """
-    return xp.total(
-        None if self_t is None else self_t * xp.slope_of_base(self, other),
-        None if other_t is None else other_t * xp.slope_of_exponent(self, other, result),
-    )
+    return xp.power_jvp(self, other, self_t, other_t, result)
 
 
 def pow__cpu(self, other):

@@ -2766,7 +2766,6 @@ register(
     node=kernels_pointwise.pow_node,
     jvp=kernels_pointwise.pow_jvp,
     tangents=(0, 1),
-    sums=True,
     array_function=kernels.pointwise.pow,
     batching="elementwise",
     function=functions_pointwise.power,
@@ -2779,7 +2778,6 @@ register(
     node=kernels_pointwise.pow__node,
     jvp=kernels_pointwise.pow_jvp,
     tangents=(0, 1),
-    sums=True,
     function=functions_pointwise.pow_,
 )
 register(

@@ -83,7 +83,7 @@ def dual_kernel(
                     tangent = tensors.clone(tangent)  # each tangent has memory of its own
                 _give(output, level, tangent, written)
         if levels:
-            remember_tangents(outputs)
+            remember_tangents(outputs, written)
         return results
 
     return call
@@ -165,20 +165,22 @@ def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) ->
     set_tangent(output, level, part)
 
 
-def remember_tangents(outputs: Any) -> None:
+def remember_tangents(outputs: Any, written: bool) -> None:
     """Has a node that saves its own results keep their tangents, which they got after that."""
-    node = next((n for out in outputs if (n := _node_of(out)) is not None), None)
+    node = next((n for out in outputs if (n := _node_of(out, written)) is not None), None)
     for name in () if node is None else node._saves_tensors:
         value: Any = saved_output(node, name)
         if hasattr(value, "tangents") and value.number is not None:
             keep_tangents(value, outputs[value.number])
 
 
-def _node_of(output: Any) -> Any:
+def _node_of(output: Any, written: bool) -> Any:
     """The node that has just been recorded for a result; of a written view, the write's own."""
     if not isinstance(output, Tensor) or not output._flags & REQUIRES_GRAD:
         return None
     view = view_of(output)
+    if view is not None and not written:
+        return None  # a new view, and no node of a view saves its result
     edge = output._edge if view is None else view.base._edge
     node = None if edge is None else edge[0]
     return node.fn if isinstance(node, CopySlices) else node

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.autograd import forward_ad
+from pullback.autograd import forward_ad, gradcheck, gradgradcheck
 from pullback.codegen import cli
 from pullback.dispatch.stock import forget_operators
 from pullback.errors import AutogradError, CodegenError
-from pullback.testing.compare import check_gradient
 
 QUAD = """
 - func: quad(Tensor self, float factor=1.0) -> Tensor
@@ -60,22 +59,17 @@ def test_a_loaded_operator_differentiates_in_every_way(load):
 def test_a_loaded_operator_passes_the_numerical_checks(load):
     mine = load()
 
-    def values(inputs):
-        return [mine.quad(pb.tensor(inputs[0])).numpy()]
+    x = pb.tensor([[0.5, -1.0], [2.0, 0.1]], requires_grad=True)
+    z = pb.tensor([0.5 + 1.0j, -1.0], requires_grad=True)
+    for inputs in (x, z):
+        assert gradcheck(mine.quad, inputs, check_forward_ad=True)
+        assert gradgradcheck(mine.quad, inputs, check_fwd_over_rev=True)
 
-    def gradients(inputs, weights):
-        x = pb.tensor(inputs[0], requires_grad=True)
-        grads = pb.autograd.grad(mine.quad(x), x, pb.tensor(weights[0]))
-        return [grad.numpy() for grad in grads]
 
-    inputs = [np.array([[0.5, -1.0], [2.0, 0.1]])]
-    check_gradient(values, gradients, inputs, atol=1e-7, rtol=1e-6)
-
-    def wrong(inputs, weights):
-        return [2 * grad for grad in gradients(inputs, weights)]
-
-    with pytest.raises(AssertionError, match="numerical"):
-        check_gradient(values, wrong, inputs, atol=1e-7, rtol=1e-6)
+def test_a_loaded_operator_with_a_wrong_formula_is_found_out(load):
+    mine = load(QUAD.replace("4 * factor", "5 * factor"))
+    with pytest.raises(pb.autograd.GradcheckError, match="Jacobian mismatch"):
+        gradcheck(mine.quad, pb.tensor([0.5, -1.0], requires_grad=True))
 
 
 def test_a_loaded_operator_is_in_the_registry(load):

@@ -49,9 +49,8 @@ def gradcheck(
 ) -> bool:
     """Compares the derivatives of a function with finite differences; True, or an error.
 
-    Every input that requires grad is changed a little, up and down, and what the outputs change by
-    is compared with the derivatives. Use float64 or complex128: the differences of a narrower dtype
-    are mostly noise. Inputs are as before afterwards.
+    Every element of every input that requires grad is changed a little, up and down. Use float64
+    or complex128: the differences of a narrower dtype are mostly noise.
 
     Args:
         func: takes the inputs; returns a tensor or a tuple of tensors.
@@ -75,42 +74,79 @@ def gradcheck(
     >>> gradcheck(pb.sin, x)
     True
     """
-    if not (check_backward_ad or check_forward_ad):
-        raise AutogradUsageError(
-            "gradcheck: Expected at least one of check_forward_ad or check_backward_ad to be True"
+    kinds = _Kinds(check_backward_ad, check_forward_ad, check_undefined_grad)
+    kinds.batched, kinds.batched_forward = check_batched_grad, check_batched_forward_grad
+    options = Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
+    return _run(func, as_tuple(inputs), options, kinds, raise_exception)
+
+
+class _Kinds:
+    """Which derivatives are checked, and whether in batches and with some missing."""
+
+    def __init__(self, backward: bool, forward: bool, missing: bool):
+        self.backward = backward
+        self.forward = forward
+        self.missing = missing
+        self.batched = False
+        self.batched_forward = False
+
+    def check(self) -> None:
+        """Refuses switches that contradict each other."""
+        _require(
+            self.backward or self.forward,
+            "Expected at least one of check_forward_ad or check_backward_ad to be True",
         )
-    if check_batched_grad and not check_backward_ad:
-        raise AutogradUsageError(
-            "gradcheck: Setting check_batched_grad=True requires check_backward_ad to be True"
+        _require(
+            self.backward or not self.batched,
+            "Setting check_batched_grad=True requires check_backward_ad to be True",
         )
-    if check_batched_forward_grad and not check_forward_ad:
-        raise AutogradUsageError(
-            "gradcheck: Setting check_batched_forward_grad=True requires check_forward_ad to be "
-            "True"
+        _require(
+            self.forward or not self.batched_forward,
+            "Setting check_batched_forward_grad=True requires check_forward_ad to be True",
         )
-    options = Options(eps, atol, rtol, nondet_tol, check_grad_dtypes)
-    problem = Problem(func, as_tuple(inputs))
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise AutogradUsageError(f"gradcheck: {message}")
+
+
+def _run(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    options: Options,
+    kinds: _Kinds,
+    raise_exception: bool,
+) -> bool:
+    kinds.check()
+    problem = Problem(func, args)
     try:
-        if not problem.outputs:
-            (check_no_outputs_fast if fast_mode else check_no_outputs)(problem, options)
-            return True
-        if check_backward_ad:
-            (check_reverse_fast if fast_mode else check_reverse)(problem, options)
-        if check_forward_ad:
-            (check_forward_fast if fast_mode else check_forward)(problem, options)
-            if check_undefined_grad:
-                check_missing_tangents(problem)
-        if check_batched_grad:
-            check_batched_gradients(problem)
-        if check_backward_ad:
-            check_zero_gradients(problem)
-            if check_undefined_grad:
-                check_missing_gradients(problem)
+        _check(problem, options, kinds)
     except GradcheckError:
         if raise_exception:
             raise
         return False
     return True
+
+
+def _check(problem: Problem, options: Options, kinds: _Kinds) -> None:
+    """Every check that is asked for; numbers first, because their messages say most."""
+    fast = options.fast_mode
+    if not problem.outputs:
+        (check_no_outputs_fast if fast else check_no_outputs)(problem, options)
+        return
+    if kinds.backward:
+        (check_reverse_fast if fast else check_reverse)(problem, options)
+    if kinds.forward:
+        (check_forward_fast if fast else check_forward)(problem, options)
+        if kinds.missing:
+            check_missing_tangents(problem)
+    if kinds.batched:
+        check_batched_gradients(problem)
+    if kinds.backward:
+        check_zero_gradients(problem)
+        if kinds.missing:
+            check_missing_gradients(problem)
 
 
 def gradgradcheck(
@@ -130,12 +166,12 @@ def gradgradcheck(
     check_fwd_over_rev: bool = False,
     check_rev_over_rev: bool = True,
     fast_mode: bool = False,
-    masked: bool = False,
+    masked: bool = False,  # noqa: ARG001 - concerns sparse layouts, which there are not
 ) -> bool:
     """Compares the second derivatives of a function with finite differences of the first.
 
-    The function that is checked takes the inputs and the output gradients, and returns the input
-    gradients. Arguments are as for ``gradcheck``, and besides:
+    What is checked takes the inputs and the output gradients, and returns the input gradients.
+    Arguments are as for ``gradcheck``, and besides:
 
     Args:
         grad_outputs: the output gradients; random numbers that require grad unless given.
@@ -148,43 +184,26 @@ def gradgradcheck(
     >>> gradgradcheck(pb.sin, x)
     True
     """
-    if not (check_fwd_over_rev or check_rev_over_rev):
-        raise AutogradUsageError(
-            "gradgradcheck: Expected at least one of check_fwd_over_rev or check_rev_over_rev to "
-            "be True"
-        )
-    for name, value in (
-        ("check_undefined_grad", check_undefined_grad),
-        ("check_batched_grad", check_batched_grad),
-    ):
-        if value and not check_rev_over_rev:
-            raise AutogradUsageError(
-                f"gradgradcheck: Setting {name}=True requires check_rev_over_rev to be True"
-            )
+    _require(
+        check_fwd_over_rev or check_rev_over_rev,
+        "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True",
+    )
+    _require(
+        check_rev_over_rev or not (check_undefined_grad or check_batched_grad),
+        "Setting check_undefined_grad=True or check_batched_grad=True requires "
+        "check_rev_over_rev to be True",
+    )
+    kinds = _Kinds(check_rev_over_rev, check_fwd_over_rev, check_undefined_grad)
+    kinds.batched = check_batched_grad
+    options = Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
     args = as_tuple(inputs)
+    seeds = as_tuple(() if grad_outputs is None else grad_outputs)
     if grad_outputs is None:
-        outputs = [y for y in as_tuple(func(*args)) if requires_grad(y)]
-        seeds = _random_gradients(outputs, gen_non_contig_grad_outputs)
-    else:
-        seeds = as_tuple(grad_outputs)
+        seeds = _random_gradients(func, args, gen_non_contig_grad_outputs)
     if not seeds:  # nothing depends on the inputs, so there are no gradients to differentiate
         return True
-    return gradcheck(
-        _gradient_of(func, args, len(seeds)),
-        (*args, *seeds),
-        eps=eps,
-        atol=atol,
-        rtol=rtol,
-        raise_exception=raise_exception,
-        nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad,
-        check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad,
-        check_forward_ad=check_fwd_over_rev,
-        check_backward_ad=check_rev_over_rev,
-        fast_mode=fast_mode,
-        masked=masked,
-    )
+    function = _gradient_of(func, args, len(seeds))
+    return _run(function, (*args, *seeds), options, kinds, raise_exception)
 
 
 def _gradient_of(
@@ -207,11 +226,13 @@ def _gradient_of(
     return gradient
 
 
-def _random_gradients(outputs: list[Tensor], with_gaps: bool) -> tuple[Tensor, ...]:
+def _random_gradients(
+    func: Callable[..., Any], args: tuple[Any, ...], with_gaps: bool
+) -> tuple[Tensor, ...]:
     """Output gradients in [-1, 1) that require grad; perhaps every other element of more."""
     rng = np.random.default_rng(0)
     made = []
-    for output in outputs:
+    for output in filter(requires_grad, as_tuple(func(*args))):
         shape = output.shape
         if with_gaps and output.ndim:
             shape = (*shape[:-1], 2 * shape[-1])

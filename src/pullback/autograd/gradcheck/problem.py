@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,15 +26,16 @@ __all__ = ["Array", "Options", "Problem", "as_tuple"]
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
 class Options:
-    """The numbers that decide what counts as equal."""
+    """The numbers that decide what counts as equal, and how much is looked at."""
 
-    def __init__(self, eps: float, atol: float, rtol: float, nondet_tol: float, dtypes: bool):
-        self.eps = eps
-        self.atol = atol
-        self.rtol = rtol
-        self.nondet_tol = nondet_tol
-        self.check_grad_dtypes = dtypes
+    eps: float
+    atol: float
+    rtol: float
+    nondet_tol: float
+    check_grad_dtypes: bool
+    fast_mode: bool
 
 
 class Problem:
@@ -70,7 +72,7 @@ class Problem:
                     f"Input #{place} requires gradient and is not a double precision floating "
                     f"point or complex, but {array.dtype}. The differences will likely be too "
                     f"coarse: use float64 or complex128, or a larger eps, atol and rtol.",
-                    stacklevel=5,
+                    stacklevel=6,
                 )
             steps = zip(array.shape, array.strides, strict=True)
             if array.size and any(stride == 0 and n > 1 for n, stride in steps):

@@ -50,7 +50,7 @@ def check_zero_gradients(problem: Problem) -> None:
             )
 
 
-class UndefinedGrad(Node):
+class _UndefinedGrad(Node):
     """Passes on no gradient at all, as if the tensor had not been used."""
 
     __slots__ = ()
@@ -66,7 +66,7 @@ class UndefinedGrad(Node):
 
 def _cut(tensor: Tensor) -> Tensor:
     """The same value, through which no gradient comes back."""
-    return recorded(UndefinedGrad(tensor), tensor._array)
+    return recorded(_UndefinedGrad(tensor), tensor._array)
 
 
 def check_missing_gradients(problem: Problem) -> None:
