@@ -21,9 +21,10 @@ import pullback.indexing
 import pullback.operators
 import pullback.shape_methods
 import pullback.shape_writes
+import pullback.utils.checkpoint
 from pullback import aliases as _aliases
 from pullback import array_functions as _array_functions
-from pullback import autograd, dispatch, errors, fft, func, library, linalg, ops, schema
+from pullback import autograd, dispatch, errors, fft, func, library, linalg, ops, schema, utils
 from pullback import creation as _creation
 from pullback import ranges as _ranges
 from pullback._generated import public as _public
@@ -96,6 +97,7 @@ __all__ = [
     "schema",
     "set_grad_enabled",
     "set_num_threads",
+    "utils",
     "value_and_grad",
 ]
 __all__ += _public.__all__ + _aliases.__all__

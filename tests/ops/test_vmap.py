@@ -10,9 +10,9 @@ import pytest
 
 import pullback as pb
 import pullback.nn.functional
+from pullback.autograd.gradcheck.problem import random_like
 from pullback.errors import AutogradError
 from pullback.func.vmap import vmap
-from pullback.testing.compare import random_like
 from pullback.testing.opinfo import Make
 from pullback.testing.samples import OPS
 

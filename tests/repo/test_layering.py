@@ -19,6 +19,7 @@ LEVELS = {
     "schema": 0,
     "utils": 0,  # the folder itself imports nothing; its modules have levels of their own
     "utils.pytree": 0.5,
+    "utils.checkpoint": 7,
     "dispatch": 1,
     "kernels": 1,
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from

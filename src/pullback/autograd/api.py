@@ -13,10 +13,10 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.edges import GradientEdge
-from pullback.autograd.engine import GraphTask, output_of
+from pullback.autograd.engine import GraphTask
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node
+from pullback.autograd.node import Node, output_of
 from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.turns import run_in_turn

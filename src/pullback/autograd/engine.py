@@ -36,7 +36,7 @@ from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_ho
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
-from pullback.autograd.node import Node, numbers_are_unique
+from pullback.autograd.node import Node, numbers_are_unique, output_of
 from pullback.autograd.part import Part
 from pullback.autograd.payload_nodes import any_marked, has_marks
 from pullback.autograd.samples import settled
@@ -46,11 +46,12 @@ from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["GraphTask", "current_graph_task_id", "output_of", "queue_callback", "will_run"]
+__all__ = ["GraphTask", "current_graph_task", "current_graph_task_id", "queue_callback", "will_run"]
 
 _LEVELS_PER_THREAD = 40  # passes that start one another need a new stack now and then
 _task_ids = itertools.count()
 _current: ContextVar[GraphTask | None] = ContextVar("pullback_graph_task", default=None)
+current_graph_task = _current.get  # the pass that this thread is in, if any
 
 
 def current_graph_task_id() -> int:
@@ -373,13 +374,6 @@ class GraphTask:
             held = buffers[node][number]
             buffers[node][number] = grad if held is None else held + grad
         return is_new
-
-
-def output_of(node: Node, number: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype of a forward result."""
-    if node._outputs == 1:
-        return node._shape, node._dtype
-    return node._shape[number], node._dtype[number]
 
 
 def _run_in_thread(run: Callable[[Any], None], roots: Any) -> None:

@@ -15,7 +15,8 @@ it, read its saved values) is attached in ``node_methods.py``.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import Lock
 from typing import Any, ClassVar
@@ -29,10 +30,13 @@ __all__ = [
     "Edge",
     "HookLists",
     "Node",
+    "OwnedNumber",
     "freed_error",
     "get_following",
     "next_sequence_number",
+    "numbered_by",
     "numbers_are_unique",
+    "output_of",
 ]
 
 Edge = tuple["Node | None", int]
@@ -61,6 +65,32 @@ get_following = _following.get  # ``get_following()()`` is the next number, in t
 def next_sequence_number() -> int:
     """The number of the next node that this thread records."""
     return _following.get()()
+
+
+class OwnedNumber(int):
+    """A sequence number that knows in whose block its node was recorded."""
+
+    owner: Any
+
+
+@contextmanager
+def numbered_by(owner: Any) -> Iterator[None]:
+    """A block whose nodes can be told from all others: their numbers know the owner."""
+    following = _following.get()
+    if following is _first_number:
+        following()
+        following = _following.get()
+
+    def owned() -> int:
+        number = OwnedNumber(following())
+        number.owner = owner
+        return number
+
+    token = _following.set(owned)
+    try:
+        yield
+    finally:
+        _following.reset(token)
 
 
 def numbers_are_unique() -> bool:
@@ -169,3 +199,10 @@ def freed_error(node: Node) -> GraphFreedError:
         f"saved tensors after they have been freed). Saved values are freed by .backward() and "
         f"autograd.grad(); say retain_graph=True in the first call to keep them."
     )
+
+
+def output_of(node: Node, number: int) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of a forward result."""
+    if node._outputs == 1:
+        return node._shape, node._dtype
+    return node._shape[number], node._dtype[number]

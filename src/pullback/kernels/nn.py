@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.kernels.nn_bits import add_at
+from pullback.kernels.random import source_of_numbers
 
 __all__ = [
     "Array",
@@ -82,7 +83,7 @@ def one_hot(indices: Array, num_classes: int = -1) -> Array:
 
 def dropout(x: Array, p: float, generator: Any = None) -> tuple[Array, Array]:
     """The elements that a random mask keeps, enlarged; and the mask."""
-    mask = np.random.default_rng(generator).random(x.shape, np.float32) >= p
+    mask = source_of_numbers(generator).random(x.shape) >= p
     return masked_scale(x, mask, 0.0 if p == 1 else 1 / (1 - p)), np.asarray(mask)
 
 
@@ -104,4 +105,4 @@ def safe_softmax(x: Array, axis: int = -1) -> Array:
 
 def uniform_like(x: Array, low: float, high: float, generator: Any = None) -> Array:
     """Random numbers between two bounds, of the shape and dtype of an array."""
-    return np.random.default_rng(generator).uniform(low, high, x.shape).astype(x.dtype)
+    return np.asarray(source_of_numbers(generator).uniform(low, high, x.shape)).astype(x.dtype)

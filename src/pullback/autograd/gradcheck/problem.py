@@ -21,7 +21,7 @@ from pullback.errors import AutogradError, AutogradTypeError, AutogradUsageError
 from pullback.tensor.memory import check_writable
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["Array", "Options", "Problem", "as_tuple"]
+__all__ = ["Array", "Options", "Problem", "as_tuple", "random_like"]
 
 Array = NDArray[Any]
 
@@ -136,6 +136,14 @@ class Problem:
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """The results of a function, or the arguments of one, as a tuple."""
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def random_like(rng: np.random.Generator, like: Any) -> Array:
+    """A random array of the shape and dtype of a tensor or array, with elements in [-1, 1)."""
+    drawn: Array = rng.uniform(-1.0, 1.0, like.shape)
+    if like.dtype.kind == "c":
+        drawn = drawn + 1j * rng.uniform(-1.0, 1.0, like.shape)
+    return np.asarray(drawn, dtype=like.dtype)
 
 
 def _rate(above: Array, below: Array, eps: float) -> Array:

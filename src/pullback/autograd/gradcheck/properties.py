@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.autograd.api import grad
 from pullback.autograd.gradcheck.jacobians import pushed
-from pullback.autograd.gradcheck.problem import Array, Problem
+from pullback.autograd.gradcheck.problem import Array, Problem, random_like
 from pullback.autograd.node import Node
 from pullback.autograd.record import recorded
 from pullback.autograd.view import edge_of
@@ -57,7 +57,7 @@ class _UndefinedGrad(Node):
 
     def __init__(self, tensor: Tensor):
         self._edges = (edge_of(tensor),)
-        self._hooks = self._metadata = None
+        self._hooks = None
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Nothing, whatever arrives."""
@@ -98,7 +98,7 @@ def check_missing_tangents(problem: Problem) -> None:
     if len(problem.places) == 1:
         return
     rng = np.random.default_rng(0)
-    tangents = {p: _random(rng, problem.input(p)) for p in problem.places}
+    tangents = {p: random_like(rng, problem.input(p)) for p in problem.places}
     for place in problem.places:
         without = {p: t for p, t in tangents.items() if p != place}
         zero = np.zeros_like(tangents[place])
@@ -116,7 +116,7 @@ def check_batched_gradients(problem: Problem) -> None:
     """A batch of output gradients gives what its rows give one at a time."""
     rng = np.random.default_rng(0)
     for number, output in problem.outputs:
-        batch = np.stack([_random(rng, output) for _ in range(_BATCH)])
+        batch = np.stack([random_like(rng, output) for _ in range(_BATCH)])
 
         def backward(seeds: Array, is_batched: bool, output: Tensor = output) -> Any:
             return grad(
@@ -146,10 +146,3 @@ def check_batched_gradients(problem: Problem) -> None:
                     f"For output {number} and input {place}, batched gradients differ from those "
                     f"computed one at a time.\nGot:\n{gradient._array}\nExpected:\n{expected}"
                 )
-
-
-def _random(rng: np.random.Generator, like: Tensor) -> Array:
-    drawn: Array = rng.uniform(-1.0, 1.0, like.shape)
-    if like.dtype.kind == "c":
-        drawn = drawn + 1j * rng.uniform(-1.0, 1.0, like.shape)
-    return np.asarray(drawn, dtype=like.dtype)

@@ -1,0 +1,239 @@
+"""``checkpoint_loop``: a loop whose backward pass keeps to a memory budget.
+
+The loop becomes one node. Forward, every step is recorded to find out which tensors it reads
+besides its state, and then forgotten; some states are kept. Backward, the steps are recorded again,
+last first, starting from kept states, and each is differentiated by a small backward pass.
+``step.py`` has the single step, ``schedule.py`` tells which states to keep.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.level import in_forward_mode
+from pullback.autograd.modes import is_grad_enabled
+from pullback.autograd.namespaces import arrays
+from pullback.autograd.node import FREED, Edge, Node, freed_error
+from pullback.autograd.record import recorded_several
+from pullback.autograd.view import edge_of, requires_grad
+from pullback.dispatch.keys import DUAL
+from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state
+from pullback.errors import (
+    AutogradTypeError,
+    AutogradValueError,
+    CheckpointError,
+    DerivativeMissingError,
+    SavedVersionError,
+)
+from pullback.kernels.random import Generators, watch_generators
+from pullback.tensor.tensor import Tensor, version_of, wrap
+from pullback.utils import pytree
+from pullback.utils.checkpoint.budget import slots_for
+from pullback.utils.checkpoint.randomness import RandomState
+from pullback.utils.checkpoint.schedule import best_split, kept_places
+from pullback.utils.checkpoint.step import Leaves, RecordedStep, Step, next_leaves
+
+__all__ = ["checkpoint_loop"]
+
+
+def checkpoint_loop(step: Step, state: Any, n: int, budget: int | str = "500MB") -> Any:
+    """Runs ``state = step(state)`` `n` times, keeping few states for the backward pass.
+
+    Gradients are those of the plain loop, also of tensors that the step reads besides its state.
+    The states that are kept take no more than the budget; as few steps as possible are run again.
+    One step's own graph, and the state before and after it, come on top.
+
+    Args:
+        step: returns a state like the one that it gets, which it may not write to; it has to do
+            the same every time. What changes from step to step, a counter for example, belongs to
+            the state.
+        state: a tensor, or nested containers of tensors and other values.
+        n: how many steps.
+        budget: bytes, as a number or as text: ``"500MB"``, ``"2GiB"``.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = checkpoint_loop(lambda x: x + 0.01 * pb.sin(x), x, 100, budget="1KB")
+    >>> y.sum().backward()
+    >>> x.grad.shape
+    (2,)
+    """
+    if not callable(step):
+        raise AutogradTypeError(
+            f"checkpoint_loop: step is of type {type(step).__name__}; a function is expected"
+        )
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise AutogradValueError(f"checkpoint_loop: n is {n!r}; the number of steps is expected")
+    leaves, spec = pytree.flatten(state, none_is_leaf=True)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    slots = slots_for(budget, sum(leaf.nbytes for leaf in tensors))
+    is_transformed = in_forward_mode() or get_state().modes & (TRANSFORM | MAPPING)
+    if is_transformed:
+        warnings.warn(
+            "checkpoint_loop: inside a transform of pullback.func and in forward mode the loop "
+            "runs as it stands and keeps everything; the budget holds for backward() and "
+            "autograd.grad() only",
+            stacklevel=2,
+        )
+    if is_transformed or not is_grad_enabled():
+        for _ in range(n):
+            state = step(state)
+        return state
+    return state if n == 0 else _LoopBackward(step, spec, n, min(slots, n)).run_forward(leaves)
+
+
+class _Snapshot:
+    """A state that is kept, with the random numbers that come after it."""
+
+    def __init__(self, index: int, leaves: Leaves, random: RandomState):
+        self.index = index
+        self.leaves = [_compact(leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self.random = random
+        self.versions = self._versions()
+
+    def _versions(self) -> list[int]:
+        return [version_of(leaf)[0] for leaf in self.leaves if isinstance(leaf, Tensor)]
+
+    def load(self) -> Leaves:
+        """The state, checked for writes."""
+        if self._versions() != self.versions:
+            raise SavedVersionError(
+                "checkpoint_loop: a state that is needed for gradient computation has been "
+                "modified by an inplace operation; compute with a clone() before writing"
+            )
+        return self.leaves
+
+
+def _compact(leaf: Tensor) -> Tensor:
+    """A tensor that keeps no larger memory alive than its own."""
+    base = leaf._array.base
+    if isinstance(base, np.ndarray) and base.nbytes > leaf.nbytes:
+        copy: Tensor = leaf.detach().clone()
+        return copy
+    return leaf.detach()
+
+
+class _LoopBackward(Node):
+    """The node of a loop."""
+
+    _is_single = False
+    _outputs: int  # type: ignore[misc]  # as many as the state has tensors that require grad
+
+    def __init__(self, step: Step, spec: pytree.Spec, n: int, slots: int):
+        self.step = step
+        self.spec = spec
+        self.n = n
+        self.slots = slots
+        self.snapshots: Any = []  # of the forward run; after a backward pass only the first
+        self.needs: list[tuple[bool, ...]] = []  # before each step, which leaves require grad
+        self.captures: list[Edge] = []
+        self.generators: Generators = {}
+        self._hooks = None
+
+    def run_forward(self, leaves: Leaves) -> Any:
+        """Runs the loop, and becomes the history of its result."""
+        edges = {
+            place: edge_of(leaf)
+            for place, leaf in enumerate(leaves)
+            if isinstance(leaf, Tensor) and requires_grad(leaf) and leaf.dtype.kind in "fc"
+        }
+        needs = tuple(place in edges for place in range(len(leaves)))
+        captures: dict[Edge, None] = {}
+        keep = set(kept_places(self.n, self.slots))
+        with watch_generators(self.generators):
+            for index in range(self.n):
+                if index in keep:
+                    self._keep(self.snapshots, index, leaves)
+                self.needs.append(needs)
+                recorded = RecordedStep(self, self.step, self.spec, leaves, needs)
+                captures.update(dict.fromkeys(recorded.captures))
+                leaves, needs = recorded.leaves, recorded.needs
+                leaves = [x.detach() if isinstance(x, Tensor) else x for x in leaves]
+        self.captures = list(captures)
+        self._edges = (*edges.values(), *self.captures)
+        return self._results(leaves, needs)
+
+    def _keep(self, snapshots: list[_Snapshot], index: int, leaves: Leaves) -> None:
+        snapshots.append(_Snapshot(index, leaves, RandomState.now(self.generators)))
+
+    def _results(self, leaves: Leaves, needs: tuple[bool, ...]) -> Any:
+        """The last state, on memory of its own, with this node as its history."""
+        made = [leaf.clone() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+        self.places = [place for place, needed in enumerate(needs) if needed]
+        if self.places:
+            self._outputs = len(self.places)
+            results = [made[place]._array for place in self.places]
+            for place, tensor in zip(
+                self.places, recorded_several(self, results, (True,) * len(results)), strict=True
+            ):
+                made[place] = tensor
+        return pytree.unflatten(self.spec, made)
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
+        """Runs the steps backwards."""
+        if self.snapshots is FREED:
+            raise freed_error(self)
+        self._check_plain(xp, grads)
+        found = {
+            place: xp.to_tensor(grad)._array
+            for place, grad in zip(self.places, grads, strict=True)
+            if grad is not None
+        }
+        totals: dict[Edge, Any] = {}
+        snapshots, self.snapshots = self.snapshots, self.snapshots[:1]
+        for index in reversed(range(self.n)):
+            if not found:
+                break
+            found = self._back(index, snapshots, found, totals)
+            if snapshots[-1].index == index:
+                snapshots.pop()
+        first = [found.get(place) for place, needed in enumerate(self.needs[0]) if needed]
+        results = [*first, *(totals.get(edge) for edge in self.captures)]
+        return tuple(None if g is None else xp.from_tensor(wrap(g)) for g in results)
+
+    def _check_plain(self, xp: Any, grads: tuple[Any, ...]) -> None:
+        """Refuses what a backward pass on raw arrays cannot do."""
+        if xp is arrays:
+            return
+        given = [grad for grad in grads if grad is not None]
+        if is_grad_enabled() or any(
+            grad._flags & DUAL or not isinstance(grad._array, np.ndarray) for grad in given
+        ):
+            raise DerivativeMissingError(
+                "checkpoint_loop: the backward pass of the loop cannot be differentiated again; "
+                "run the loop as it stands for second derivatives"
+            )
+
+    def _back(
+        self,
+        index: int,
+        snapshots: list[_Snapshot],
+        grads: dict[int, Any],
+        totals: dict[Edge, Any],
+    ) -> dict[int, Any]:
+        """The gradients of the state before a step from those after it."""
+        start = snapshots[-1]
+        at, leaves = start.index, start.load()
+        with start.random.restored(self.generators):
+            while at < index:
+                slots = self.slots - len(snapshots) + 1
+                split = best_split(index - at + 1, slots)
+                for _ in range(split):
+                    leaves = next_leaves(self.step, self.spec, leaves)
+                at += split
+                if slots > 1:
+                    self._keep(snapshots, at, leaves)
+            recorded = RecordedStep(self, self.step, self.spec, leaves, self.needs[index])
+        if not recorded.captures.keys() <= set(self.captures):
+            raise CheckpointError(
+                "checkpoint_loop: run again, the step reads a tensor that it did not read at "
+                "first; it has to do the same every time"
+            )
+        return recorded.differentiate(grads, totals)
+
+    def release(self) -> None:
+        """Lets go of the kept states."""
+        self.snapshots = FREED

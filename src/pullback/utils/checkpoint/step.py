@@ -1,0 +1,195 @@
+"""One step of a checkpointed loop: recorded, cut out of the graph around it, differentiated.
+
+A step's graph ends at ``_Outside`` nodes. One stands for each tensor of the state that the step
+gets, and one for each edge that leads out of the step, to what it *captures*. Which nodes belong to
+the step is told by their sequence numbers, which know the step that was running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from weakref import ref
+
+from pullback.autograd.engine import GraphTask
+from pullback.autograd.modes import enable_grad, no_grad
+from pullback.autograd.node import Edge, Node, next_sequence_number, numbered_by, output_of
+from pullback.autograd.view import edge_of, requires_grad
+from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.errors import CheckpointError, InplaceError
+from pullback.tensor.tensor import Tensor, meta_of, share_counter, version_of, wrap
+from pullback.utils import pytree
+
+__all__ = ["Leaves", "RecordedStep", "Step", "next_leaves"]
+
+Step = Callable[[Any], Any]
+Leaves = list[Any]  # of a state: tensors without history, and whatever else it has
+
+
+class _Outside(Node):
+    """Where a step's graph ends."""
+
+    __slots__ = ()
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any):
+        self._edges = ()
+        self._hooks = None
+        self._seq = next_sequence_number()
+        self._shape = shape
+        self._dtype = dtype
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
+        """Nobody comes here but from outside of the step."""
+        raise CheckpointError(
+            "checkpoint_loop: a tensor that was computed inside a step is used outside of it, "
+            "where its history is unknown. Make it part of the state that the step returns."
+        )
+
+
+def next_leaves(step: Step, spec: pytree.Spec, leaves: Leaves) -> Leaves:
+    """The state after a step, without history."""
+    with no_grad():
+        found = _run(step, spec, [_plain(leaf) for leaf in leaves])
+    return [_plain(leaf) for leaf in found]
+
+
+def _plain(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, Tensor) else leaf
+
+
+def _run(step: Step, spec: pytree.Spec, given: Leaves) -> Leaves:
+    """Runs a step, and checks that it keeps its promises."""
+    versions = [version_of(leaf)[0] if isinstance(leaf, Tensor) else 0 for leaf in given]
+    result = step(pytree.unflatten(spec, given))
+    _check_unwritten(given, versions)
+    return _checked_leaves(result, spec, given)
+
+
+def _check_unwritten(given: Leaves, versions: list[int]) -> None:
+    for leaf, version in zip(given, versions, strict=True):
+        if isinstance(leaf, Tensor) and version_of(leaf)[0] != version:
+            raise InplaceError(
+                "checkpoint_loop: the step writes to the state that it gets, which may be needed "
+                "again; write to a clone()"
+            )
+
+
+def _checked_leaves(result: Any, spec: pytree.Spec, before: Leaves) -> Leaves:
+    leaves, found = pytree.flatten(result, none_is_leaf=True)
+    if found != spec:
+        raise CheckpointError(
+            f"checkpoint_loop: the step has to return a state like the one that it gets, {spec!r}, "
+            f"but returns {found!r}"
+        )
+    for path, old, new in zip(spec.paths(), before, leaves, strict=True):
+        if _kind(old) != _kind(new):
+            raise CheckpointError(
+                f"checkpoint_loop: state{path} is {_kind(old)} before a step and {_kind(new)} "
+                f"after it; it has to stay what it is"
+            )
+    return leaves
+
+
+def _kind(leaf: Any) -> str:
+    if isinstance(leaf, Tensor):
+        return f"a tensor of {leaf.dtype} {list(leaf.shape)}"
+    return f"of type {type(leaf).__name__}"
+
+
+class _Owner:
+    """Whose nodes are a step's; knows the loop, and not the step, which holds these nodes."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, loop: Any):
+        self.loop = loop
+
+
+class RecordedStep:
+    """A step that has been run with its history.
+
+    Attributes:
+        leaves: the state after the step.
+        needs: which of these require grad.
+        captures: the edges that lead out of the step.
+    """
+
+    def __init__(self, loop: Any, step: Step, spec: pytree.Spec, leaves: Leaves, needs: Any):
+        self._owner = _Owner(loop)
+        self._sources: dict[int, _Outside] = {}
+        given = [
+            self._leaf(place, leaf) if isinstance(leaf, Tensor) and needs[place] else leaf
+            for place, leaf in enumerate(leaves)
+        ]
+        with enable_grad(), numbered_by(self._owner):
+            self.leaves = _run(step, spec, given)
+        self.needs = tuple(isinstance(y, Tensor) and requires_grad(y) for y in self.leaves)
+        self.captures: dict[Edge, _Outside] = {}
+        self._roots = {
+            place: edge_of(leaf) for place, leaf in enumerate(self.leaves) if self.needs[place]
+        }
+        self._cut()
+
+    def _leaf(self, place: int, leaf: Tensor) -> Tensor:
+        """A leaf on the memory of a tensor of the state, whose gradient is ours to take."""
+        made = wrap(leaf._array)
+        share_counter(made, leaf)
+        made._flags |= REQUIRES_GRAD
+        source = self._sources[place] = _Outside(leaf.shape, leaf.dtype)
+        meta_of(made).accumulator = ref(source)
+        return made
+
+    def _cut(self) -> None:
+        """Leads every edge out of the step to an ``_Outside`` node."""
+        own = set(self._sources.values())
+        stack: list[Node] = []
+        seen: set[Node] = set()
+
+        def inner(edge: Edge) -> Edge:
+            node, number = edge
+            if node is None or node in own:
+                return edge
+            owner = getattr(node._seq, "owner", None)
+            if owner is self._owner:
+                if node not in seen:
+                    seen.add(node)
+                    stack.append(node)
+                return edge
+            if isinstance(node, _Outside) or getattr(owner, "loop", None) is self._owner.loop:
+                raise CheckpointError(
+                    "checkpoint_loop: the step reads a tensor that an earlier step has computed "
+                    "and not returned; make it part of the state"
+                )
+            if edge not in self.captures:
+                self.captures[edge] = _Outside(*output_of(node, number))
+            return self.captures[edge], 0
+
+        self._roots = {place: inner(edge) for place, edge in self._roots.items()}
+        while stack:
+            node = stack.pop()
+            node._edges = tuple(map(inner, node._edges))
+
+    def differentiate(self, grads: dict[int, Any], totals: dict[Edge, Any]) -> dict[int, Any]:
+        """The gradients of the state before the step; adds to those of the captures."""
+        ends = [(edge, grads[place]) for place, edge in self._roots.items() if place in grads]
+        if not ends:
+            return {}
+        # Totals come first, so that everything is added up in the order of a plain backward pass.
+        roots: list[Any] = [
+            (end, 0, wrap(totals[edge])) for edge, end in self.captures.items() if edge in totals
+        ]
+        roots += [(node, number, wrap(grad)) for (node, number), grad in ends]
+        wanted = [*self._sources.values(), *self.captures.values()]
+        task = GraphTask(create_graph=False, retain_graph=False)
+        task.capture((end, 0, place) for place, end in enumerate(wanted))
+        captured = task.run(roots)
+        found = [task.xp.to_tensor(captured.get(place)) for place in range(len(wanted))]
+        count = len(self._sources)
+        for edge, grad in zip(self.captures, found[count:], strict=True):
+            if grad is not None:
+                totals[edge] = grad._array
+        return {
+            place: grad._array
+            for place, grad in zip(self._sources, found[:count], strict=True)
+            if grad is not None
+        }
