@@ -121,6 +121,17 @@ def test_an_array_takes_tensors_without_gradient() -> None:
     assert array.tolist() == [5.0, 3.0, 4.0]
 
 
+def test_without_grad_mode_nothing_is_lost() -> None:
+    x = pb.tensor(V, requires_grad=True)
+    array = np.zeros(3)
+    with pb.no_grad():
+        array[:] = x
+        assert np.asarray(x).tolist() == array.tolist() == V.tolist()
+        with pytest.warns(UserWarning, match="no part of the graph"):
+            array[0] = x[1]
+    assert array[0] == V[1]
+
+
 def test_rule_1_10_float_warns_and_works() -> None:
     x = pb.tensor(V, requires_grad=True)
     with pytest.warns(UserWarning, match="no part of the graph"):

@@ -144,7 +144,7 @@ _INSTEAD = (
 
 
 def _check_nothing_lost(self: Tensor) -> None:
-    if requires_grad(self):
+    if requires_grad(self) and is_grad_enabled():
         raise AutogradError(
             "Can't call numpy() on Tensor that requires grad: the result would be no part of the "
             "graph. " + _INSTEAD
@@ -167,7 +167,8 @@ def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
     """
     if requires_grad(self) or self._flags & DUAL:
         frame = sys._getframe(2)
-        if frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _ASSIGNMENT:
+        lost = is_grad_enabled() or self._flags & DUAL
+        if lost and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _ASSIGNMENT:
             raise AutogradError(
                 "a tensor that requires grad cannot be an element of an ndarray, which keeps no "
                 "gradients. " + _INSTEAD
