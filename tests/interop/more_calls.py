@@ -59,6 +59,7 @@ calls("fill_diagonal", (written(lambda t, s: np.fill_diagonal(t, s)), S, np.arra
 calls("fill_diagonal", (written(lambda t, s: np.fill_diagonal(t, s)), S, normal(3)))
 calls("place", (written(lambda t, s: np.place(t, MASK, s)), A, normal(2)))
 calls("put", (written(lambda t, s: np.put(t, [0, 4], s)), A, normal(2)))
+calls("put", (written(lambda t, s: np.put(t, [0, 4], [s[0], s[1] * 2])), A, normal(2)))
 calls("putmask", (written(lambda t, s: np.putmask(t, MASK, s)), A, normal(4)))
 calls(
     "put_along_axis",

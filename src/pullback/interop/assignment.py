@@ -52,7 +52,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """``numpy.put``."""
     if not isinstance(a, Tensor):
         return _in_array(np.put, "numpy.put", a, ind, v, mode)
-    indexing.put_(a, ind, v, mode)
+    indexing.put_(a, ind, as_tensor(v), mode)
     return None
 
 
@@ -60,7 +60,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
     """``numpy.put_along_axis``."""
     if not isinstance(arr, Tensor):
         return _in_array(np.put_along_axis, "numpy.put_along_axis", arr, indices, values, axis=axis)
-    indexing.put_along_axis_(arr, indices, values, axis)
+    indexing.put_along_axis_(arr, indices, as_tensor(values), axis)
     return None
 
 
@@ -68,7 +68,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """``numpy.fill_diagonal``."""
     if not isinstance(a, Tensor):
         return _in_array(np.fill_diagonal, "numpy.fill_diagonal", a, val, wrap)
-    indexing.fill_diagonal_(a, val, wrap)
+    indexing.fill_diagonal_(a, as_tensor(val), wrap)
     return None
 
 
