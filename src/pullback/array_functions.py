@@ -38,7 +38,6 @@ __all__ = [
     "unique_all",
     "unique_counts",
     "unique_inverse",
-    "unique_values",
     "unstack",
     "where",
 ]
@@ -100,16 +99,13 @@ class UniqueInverseResult(NamedTuple):
 def unique_all(x: Any, /) -> UniqueAllResult:
     """The distinct elements, where each is first, how to restore the input, how often each occurs.
 
-    A distinct element passes its gradient to where it first occurs.
+    As in PyTorch they have no derivative; ``np.unique(x)`` has one.
 
     >>> import pullback as pb
     >>> [part.tolist() for part in pb.unique_all([3.0, 1.0, 3.0])]
     [[1.0, 3.0], [1, 0], [1, 0, 1], [1, 2]]
     """
-    tensor = _tensor(x)
-    _, indices, inverse, counts = sorting.unique_all(tensor)
-    values = indexing.take(shape.reshape(tensor, -1), indices)
-    return UniqueAllResult(values, indices, inverse, counts)
+    return UniqueAllResult(*sorting.unique_all(x))
 
 
 def unique_counts(x: Any, /) -> UniqueCountsResult:
@@ -119,8 +115,7 @@ def unique_counts(x: Any, /) -> UniqueCountsResult:
     >>> pb.unique_counts([3.0, 1.0, 3.0]).counts.tolist()
     [1, 2]
     """
-    found = unique_all(x)
-    return UniqueCountsResult(found.values, found.counts)
+    return UniqueCountsResult(*sorting.unique_counts(x))
 
 
 def unique_inverse(x: Any, /) -> UniqueInverseResult:
@@ -130,18 +125,7 @@ def unique_inverse(x: Any, /) -> UniqueInverseResult:
     >>> pb.unique_inverse([3.0, 1.0, 3.0]).inverse_indices.tolist()
     [1, 0, 1]
     """
-    found = unique_all(x)
-    return UniqueInverseResult(found.values, found.inverse_indices)
-
-
-def unique_values(x: Any, /) -> Tensor:
-    """The distinct elements.
-
-    >>> import pullback as pb
-    >>> pb.unique_values([3.0, 1.0, 3.0]).tolist()
-    [1.0, 3.0]
-    """
-    return unique_all(x).values
+    return UniqueInverseResult(*sorting.unique_inverse(x))
 
 
 def unstack(x: Any, /, axis: int = 0) -> tuple[Tensor, ...]:
