@@ -17,6 +17,7 @@ import pullback._generated.register
 import pullback.autograd.formulas
 import pullback.autograd.functional
 import pullback.creation_methods
+import pullback.device_methods
 import pullback.indexing
 import pullback.operators
 import pullback.shape_methods

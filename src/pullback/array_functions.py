@@ -18,6 +18,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
+from pullback.devices import check_device
 from pullback.tensor.tensor import Tensor, as_operand, holds_number, wrap
 
 __all__ = [
@@ -51,9 +52,8 @@ def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: str | None
     >>> pb.astype(x, int).tolist(), pb.astype(x, float, copy=False) is x
     ([1, 2], True)
     """
-    if device not in (None, "cpu"):
-        raise ValueError(f"astype: device must be 'cpu' or None, not {device!r}")
     tensor, wanted = as_operand(x), np.dtype(dtype)
+    check_device(device, tensor.device)
     return tensor if not copy and tensor.dtype == wanted else pointwise._astype(tensor, wanted)
 
 

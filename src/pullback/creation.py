@@ -1,6 +1,7 @@
 """Functions that make tensors from data or from nothing, as the Array API and NumPy name them.
 
-All take `device`, which is ``"cpu"`` or None, and most `requires_grad`, which makes a leaf.
+All take `device`, which is ``"cpu"`` or ``"meta"``, where a tensor has a shape and a dtype but no
+data, and most `requires_grad`, which makes a leaf.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from numpy.typing import DTypeLike
 from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
-from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, adopt, fresh, numeric
+from pullback.devices import check_device, maker_like, maker_on, tensor_on
+from pullback.meta import meta_tensor
+from pullback.tensor.tensor import Tensor, adopt, fresh, has_values, numeric
 
 __all__ = [
     "Shape",
@@ -43,13 +45,7 @@ __all__ = [
 Shape = int | Sequence[int]
 
 
-def _check_device(device: str | None) -> None:
-    if device not in (None, "cpu"):
-        raise ValueError(f"device must be 'cpu' or None, not {device!r}")
-
-
-def _finished(made: Tensor, device: str | None, requires_grad: bool) -> Tensor:
-    _check_device(device)
+def _finished(made: Tensor, requires_grad: bool) -> Tensor:
     if requires_grad:
         made.requires_grad = True
     return made
@@ -78,14 +74,14 @@ def tensor(
             UserWarning,
             stacklevel=2,
         )
-        if isinstance(data._array, Payload):
-            made = pointwise.clone(data.detach())
-            made = made if dtype is None else pointwise._astype(made, np.dtype(dtype))
-            return _finished(made, device, requires_grad)
+        if not has_values(data):
+            check_device(device, data.device)
+            kind = data.dtype if dtype is None else np.dtype(dtype)
+            return _finished(pointwise._astype(data.detach(), kind), requires_grad)
         data = data._array
     elif isinstance(data, list | tuple):
         data = _numbers(data)
-    return _finished(fresh(numeric(data, dtype, copy=True)), device, requires_grad)
+    return _finished(tensor_on(device, numeric(data, dtype, copy=True)), requires_grad)
 
 
 def _numbers(data: Any) -> Any:
@@ -108,14 +104,17 @@ def asarray(
     >>> x.grad.item()
     5.0
     """
-    _check_device(device)
+    check_device(device)
     if isinstance(obj, list | tuple) and _holds_tensors(obj):
         if copy is False:
             raise ValueError("asarray: tensors in a list cannot be joined without a copy")
         obj, copy = _stacked(obj), None
     if not isinstance(obj, Tensor):
         made = numeric(obj, dtype, copy)
+        if device == "meta":
+            return meta_tensor(made)
         return fresh(made) if copy or isinstance(obj, list | tuple) else adopt(made)
+    check_device(device, obj.device)
     if dtype is not None and obj.dtype != dtype:
         if copy is False:
             raise ValueError(f"asarray: {obj.dtype} cannot become {np.dtype(dtype)} without a copy")
@@ -180,7 +179,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     >>> pb.from_dlpack(np.array([1.0, 2.0])).tolist()
     [1.0, 2.0]
     """
-    _check_device(device)
+    check_device(device, "cpu")
     return adopt(np.from_dlpack(x, copy=copy))
 
 
@@ -200,7 +199,7 @@ def zeros(
     >>> pb.zeros((1, 2)).tolist()
     [[0.0, 0.0]]
     """
-    return _finished(functions._zeros(shape, dtype), device, requires_grad)
+    return _finished(maker_on(device, "zeros")(shape, dtype), requires_grad)
 
 
 def ones(
@@ -216,7 +215,7 @@ def ones(
     >>> pb.ones(2, dtype=int).tolist()
     [1, 1]
     """
-    return _finished(functions._ones(shape, dtype), device, requires_grad)
+    return _finished(maker_on(device, "ones")(shape, dtype), requires_grad)
 
 
 def empty(
@@ -232,7 +231,7 @@ def empty(
     >>> pb.empty((2, 3)).shape
     (2, 3)
     """
-    return _finished(functions._empty(shape, dtype), device, requires_grad)
+    return _finished(maker_on(device, "empty")(shape, dtype), requires_grad)
 
 
 def full(
@@ -252,8 +251,9 @@ def full(
     if isinstance(fill_value, Tensor):
         lengths = tuple(np.atleast_1d(shape).tolist())
         spread = shape_functions.broadcast_to(asarray(fill_value, dtype=dtype), lengths)
-        return _finished(shape_functions.reshape(spread, lengths, copy=True), device, requires_grad)
-    return _finished(functions._full(shape, fill_value, dtype), device, requires_grad)
+        check_device(device, fill_value.device)
+        return _finished(shape_functions.reshape(spread, lengths, copy=True), requires_grad)
+    return _finished(maker_on(device, "full")(shape, fill_value, dtype), requires_grad)
 
 
 def zeros_like(
@@ -270,7 +270,7 @@ def zeros_like(
     >>> pb.zeros_like([1, 2]).tolist()
     [0, 0]
     """
-    return _finished(functions._zeros_like(x, dtype), device, requires_grad)
+    return _finished(maker_like(x, device, "zeros")(dtype), requires_grad)
 
 
 def ones_like(
@@ -287,7 +287,7 @@ def ones_like(
     >>> pb.ones_like([5.0]).tolist()
     [1.0]
     """
-    return _finished(functions._ones_like(x, dtype), device, requires_grad)
+    return _finished(maker_like(x, device, "ones")(dtype), requires_grad)
 
 
 def empty_like(
@@ -304,9 +304,7 @@ def empty_like(
     >>> pb.empty_like([[1.0], [2.0]]).shape
     (2, 1)
     """
-    like = asarray(x)
-    made = functions._empty(like.shape, like.dtype if dtype is None else dtype)
-    return _finished(made, device, requires_grad)
+    return _finished(maker_like(x, device, "empty")(dtype), requires_grad)
 
 
 def full_like(
@@ -326,6 +324,7 @@ def full_like(
     """
     like = asarray(x)
     dtype = like.dtype if dtype is None else dtype
+    device = like.device if device is None else device
     return full(like.shape, fill_value, dtype, device=device, requires_grad=requires_grad)
 
 
@@ -348,7 +347,7 @@ def eye(
     >>> pb.eye(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    return _finished(functions._eye(n_rows, n_cols, k, dtype), device, requires_grad)
+    return _finished(maker_on(device, "eye")(n_rows, n_cols, k, dtype), requires_grad)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Tensor:
@@ -393,8 +392,8 @@ def arange(
     """
     ends = (start, stop, step)
     first, last, by = (n.item() if isinstance(n, Tensor) else n for n in ends)
-    made = functions._arange(first, last, by, dtype)
-    if any(isinstance(n, Tensor) and n.dtype.kind in "fc" for n in ends):
+    made = maker_on(device, "arange")(first, last, by, dtype)
+    if device != "meta" and any(isinstance(n, Tensor) and n.dtype.kind in "fc" for n in ends):
         steps = pointwise.multiply(np.arange(made.size, dtype=made.dtype), step)
         made = pointwise._astype(pointwise.add(0 if stop is None else start, steps), made.dtype)
-    return _finished(made, device, requires_grad)
+    return _finished(made, requires_grad)

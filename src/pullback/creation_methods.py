@@ -1,4 +1,4 @@
-"""``x.new_zeros(...)`` and its kin: new tensors of a tensor's dtype, without its history."""
+"""``x.new_zeros(...)`` and its kin: new tensors of a tensor's dtype and device, without history."""
 
 from __future__ import annotations
 
@@ -19,27 +19,42 @@ def _lengths(shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def new_zeros(
-    self: Tensor, *shape: Any, dtype: DTypeLike | None = None, requires_grad: bool = False
+    self: Tensor,
+    *shape: Any,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Zeros of a shape: ``x.new_zeros(2, 3)`` or ``x.new_zeros((2, 3))``."""
     kind = self.dtype if dtype is None else dtype
-    return creation.zeros(_lengths(shape), kind, requires_grad=requires_grad)
+    place = self.device if device is None else device
+    return creation.zeros(_lengths(shape), kind, device=place, requires_grad=requires_grad)
 
 
 def new_ones(
-    self: Tensor, *shape: Any, dtype: DTypeLike | None = None, requires_grad: bool = False
+    self: Tensor,
+    *shape: Any,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Ones of a shape."""
     kind = self.dtype if dtype is None else dtype
-    return creation.ones(_lengths(shape), kind, requires_grad=requires_grad)
+    place = self.device if device is None else device
+    return creation.ones(_lengths(shape), kind, device=place, requires_grad=requires_grad)
 
 
 def new_empty(
-    self: Tensor, *shape: Any, dtype: DTypeLike | None = None, requires_grad: bool = False
+    self: Tensor,
+    *shape: Any,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Uninitialised memory of a shape."""
     kind = self.dtype if dtype is None else dtype
-    return creation.empty(_lengths(shape), kind, requires_grad=requires_grad)
+    place = self.device if device is None else device
+    return creation.empty(_lengths(shape), kind, device=place, requires_grad=requires_grad)
 
 
 def new_full(
@@ -48,19 +63,27 @@ def new_full(
     fill_value: Any,
     *,
     dtype: DTypeLike | None = None,
+    device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
     """One number in a shape."""
     kind = self.dtype if dtype is None else dtype
-    return creation.full(shape, fill_value, kind, requires_grad=requires_grad)
+    place = self.device if device is None else device
+    return creation.full(shape, fill_value, kind, device=place, requires_grad=requires_grad)
 
 
 def new_tensor(
-    self: Tensor, data: Any, *, dtype: DTypeLike | None = None, requires_grad: bool = False
+    self: Tensor,
+    data: Any,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A copy of some data, never connected to a graph."""
     kind = self.dtype if dtype is None else dtype
-    return creation.tensor(data, dtype=kind, requires_grad=requires_grad)
+    place = self.device if device is None else device
+    return creation.tensor(data, dtype=kind, device=place, requires_grad=requires_grad)
 
 
 for _method in (new_empty, new_full, new_ones, new_tensor, new_zeros):

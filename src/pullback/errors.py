@@ -22,6 +22,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     ├── OpCheckError                AssertionError                an operator that opcheck refuses
     ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
     ├── NoDataError                 NotImplementedError           values of a tensor without data
+    │   └── DataDependentError                                    a shape that depends on values
     └── DispatchError               RuntimeError                  about operators and their tables
         ├── DispatchKeyError        ValueError                    a key that is unknown or misused
         ├── RegistrationError                                     a definition or kernel refused
@@ -51,6 +52,7 @@ __all__ = [
     "BindError",
     "CheckpointError",
     "CodegenError",
+    "DataDependentError",
     "DerivativeMissingError",
     "DestroyedLibraryError",
     "DispatchError",
@@ -166,6 +168,10 @@ class UnsupportedDtypeError(PullbackError, TypeError, NotImplementedError):
 
 class NoDataError(PullbackError, NotImplementedError):
     """A value was asked of a tensor that has none to give: a shape without data, one of a batch."""
+
+
+class DataDependentError(NoDataError):
+    """The shape of a result depends on values that a tensor without data does not have."""
 
 
 class DispatchError(PullbackError, RuntimeError):

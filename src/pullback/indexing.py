@@ -21,7 +21,7 @@ import numpy as np
 from pullback import creation
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_shape as shape
-from pullback.tensor.tensor import Tensor, as_operand, wrap
+from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
 __all__ = ["getitem", "iterate", "setitem"]
 
@@ -143,7 +143,8 @@ def _item(item: Any) -> Any:
     if isinstance(item, slice):
         return _plain_slice(item)
     if isinstance(item, Tensor):
-        return item.item() if not item.ndim and item.dtype.kind in "iu" else item
+        is_number = not item.ndim and item.dtype.kind in "iu" and has_values(item)
+        return item.item() if is_number else item
     if isinstance(item, bool | np.bool | list | tuple | np.ndarray):
         array = np.asarray(item)
         if not array.size and not isinstance(item, np.ndarray):

@@ -15,8 +15,7 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
 from pullback.errors import DerivativeMissingError
-from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, as_operand, wrap
+from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
 __all__ = ["Pair", "pad"]
 
@@ -56,7 +55,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
     for name in options.keys() - _OPTIONS[mode].keys():
         raise ValueError(f"pad: mode {mode!r} takes no option {name!r}")
     widths = _widths(pad_width, tensor.ndim)
-    if tensor.dtype.kind not in "fc" and not isinstance(tensor._array, Payload):
+    if tensor.dtype.kind not in "fc" and has_values(tensor):
         return wrap(np.pad(tensor._array, widths, mode, **options))  # type: ignore[call-overload]
     options = {**_OPTIONS[mode], **options}
     if mode in ("constant", "empty"):
@@ -65,7 +64,10 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
         return shape._constant_pad(tensor, flat, [value for pair in values for value in pair])
     for axis, pair in enumerate(widths):
         if pair != (0, 0):
-            tensor = _pad_axis(tensor, axis, pair, mode, options)
+            padded = _pad_axis(tensor, axis, pair, mode, options)
+            # NumPy rounds means of integers; without values only their dtype is left of that.
+            same = padded.dtype == tensor.dtype
+            tensor = padded if same else pointwise._astype(padded, tensor.dtype)
     return tensor if any(map(any, widths)) else pointwise.clone(tensor)
 
 

@@ -14,8 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
-from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, as_operand, fresh, holds_number
+from pullback.tensor.tensor import Tensor, as_operand, fresh, has_values, holds_number
 
 __all__ = [
     "diag_indices",
@@ -125,8 +124,8 @@ def geomspace(
         return fresh(np.geomspace(start, stop, num, endpoint, dtype=dtype, axis=axis))
     first: Any = as_operand(start)
     last: Any = as_operand(stop)
-    known = [end._array for end in (first, last) if not isinstance(end._array, Payload)]
-    if any(np.any(np.asarray(end) == 0) for end in known):
+    ends = [end._array for end in (first, last) if has_values(end)]
+    if any(np.any(np.asarray(end) == 0) for end in ends):
         raise ValueError("geomspace: the ends may not be zero")
     way = _spread(_fractions(num, endpoint), max(first.ndim, last.ndim), first, last)
     return _moved(first * pointwise.power(last / first, way), axis, dtype)

@@ -14,7 +14,6 @@ from numpy.typing import DTypeLike
 from pullback import array_functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as functions
-from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, share_counter, wrap
 
 __all__ = ["astype", "copy", "expand", "reshape", "transpose", "view"]
@@ -37,10 +36,7 @@ def view(self: Tensor, *shape: Any) -> Tensor:
     notices writes to them, but gradients do not pass.
     """
     if len(shape) == 1 and not isinstance(shape[0], int | tuple | list | np.integer):
-        held = self._array
-        if isinstance(held, Payload):
-            raise held.refusal("view(dtype)")
-        made = wrap(held.view(np.dtype(shape[0])))
+        made = wrap(self._array.view(np.dtype(shape[0])))
         share_counter(made, self)
         return made
     return functions.reshape(self, _unpacked(shape), copy=False)

@@ -19,6 +19,7 @@ from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, move_retained, requires_grad, view_of
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import InplaceError
+from pullback.meta import MetaArray
 from pullback.tensor.tensor import NO_COUNTER, Tensor, meta_of, version_of
 
 __all__ = ["resize_", "set_", "squeeze_", "t_", "transpose_", "unsqueeze_"]
@@ -95,12 +96,18 @@ def resize_(self: Tensor, *shape: Any) -> Tensor:
     if lengths == self.shape:
         return self
     check_inplace(self, False)
-    held = np.ascontiguousarray(self._array).reshape(-1)
+    _replace(self, _resized(self._array, lengths), is_base=True)
+    return self
+
+
+def _resized(array: Any, lengths: tuple[int, ...]) -> Any:
+    if isinstance(array, MetaArray):
+        return MetaArray(lengths, array.dtype)
+    held = np.ascontiguousarray(array).reshape(-1)
     size = math.prod(lengths)
     if size > held.size:
         held = np.concatenate([held, np.zeros(size - held.size, held.dtype)])
-    _replace(self, held[:size].reshape(lengths), is_base=True)
-    return self
+    return held[:size].reshape(lengths)
 
 
 def set_(self: Tensor, source: Tensor) -> Tensor:
@@ -108,6 +115,8 @@ def set_(self: Tensor, source: Tensor) -> Tensor:
     if not isinstance(source, Tensor) or source.dtype != self.dtype:
         kind = source.dtype if isinstance(source, Tensor) else type(source).__name__
         raise InplaceError(f"set_: the source must be a tensor of dtype {self.dtype}, not {kind}")
+    if source.device != self.device:
+        raise InplaceError(f"set_: the source must be on {self.device!r}, not {source.device!r}")
     check_inplace(self, False)
     if requires_grad(self) or requires_grad(source) or view_of(self) is not None:
         raise InplaceError("set_: neither views nor tensors that require grad can change memory")

@@ -25,10 +25,12 @@ LEVELS = {
     "ops": 2,  # the namespaces of operators, beside the tables that they are made from
     "tensor": 2,
     "batching": 2.2,  # kernels for many samples at once, by operator
+    "meta": 2.2,  # shapes without data, on top of tensors
     "_generated.operators": 2.5,
     "_generated.functions_*": 3,
     "_generated.public": 3.1,
     "composites": 3.5,  # operators made of others, by their functions
+    "devices": 3.55,
     "padding": 3.6,  # functions that no schema describes, by the functions of operators
     "ranges": 3.6,
     "array_functions": 3.6,
@@ -40,6 +42,7 @@ LEVELS = {
     "operators": 6.5,  # what the generated functions add to tensors by hand
     "indexing": 6.5,
     "shape_methods": 6.5,
+    "device_methods": 6.5,
     "shape_writes": 6.5,
     "creation_methods": 6.5,
     "codegen": 6,  # development time; its imports are limited below

@@ -32,7 +32,7 @@ ndarray = np.ndarray
 class CopyBackward0(Node):
     """copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)
 
-    self: zeros(grad.shape, grad.dtype)
+    self: zeros_like(grad)
     src: grad
     """
 
@@ -43,14 +43,14 @@ class CopyBackward0(Node):
             return (None,) * len(node._edges)
         (to_self, _), (to_src, _) = node._edges
         return (
-            xp.zeros(grad.shape, grad.dtype) if to_self is not None else None,
+            xp.zeros_like(grad) if to_self is not None else None,
             grad if to_src is not None else None,
         )
 
     def run(node, xp, grad, keep):
         (to_self, _), (to_src, _) = node._edges
         if to_self is not None:
-            grad_of_self = xp.zeros(grad.shape, grad.dtype)
+            grad_of_self = xp.zeros_like(grad)
         else:
             grad_of_self = None
         if to_src is not None:
@@ -63,7 +63,7 @@ class CopyBackward0(Node):
 class FillBackward0(Node):
     """fill_(Tensor(a!) self, Tensor value) -> Tensor(a!)
 
-    self: zeros(grad.shape, grad.dtype)
+    self: zeros_like(grad)
     value: sum(grad)
     """
 
@@ -74,14 +74,14 @@ class FillBackward0(Node):
             return (None,) * len(node._edges)
         (to_self, _), (to_value, _) = node._edges
         return (
-            xp.zeros(grad.shape, grad.dtype) if to_self is not None else None,
+            xp.zeros_like(grad) if to_self is not None else None,
             xp.sum(grad) if to_value is not None else None,
         )
 
     def run(node, xp, grad, keep):
         (to_self, _), (to_value, _) = node._edges
         if to_self is not None:
-            grad_of_self = xp.zeros(grad.shape, grad.dtype)
+            grad_of_self = xp.zeros_like(grad)
         else:
             grad_of_self = None
         if to_value is not None:
@@ -94,7 +94,7 @@ class FillBackward0(Node):
 class GatherBackward0(Node):
     """gather(Tensor self, int axis, Tensor index) -> Tensor
 
-    self: scatter_add(zeros(self.shape, grad.dtype), axis, index, grad)
+    self: scatter_add(zeros_for(grad, self.shape), axis, index, grad)
     """
 
     __slots__ = ("axis", "index", "index_v", "self_shape")
@@ -107,7 +107,7 @@ class GatherBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
-        return (xp.scatter_add(xp.zeros(self_shape, grad.dtype), axis, index, grad),)
+        return (xp.scatter_add(xp.zeros_for(grad, self_shape), axis, index, grad),)
 
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
@@ -117,7 +117,7 @@ class GatherBackward0(Node):
             index = index._array
         else:
             index = xp.load(node, index, node.index_v)
-        results = (xp.scatter_add(xp.zeros(self_shape, grad.dtype), axis, index, grad),)
+        results = (xp.scatter_add(xp.zeros_for(grad, self_shape), axis, index, grad),)
         if not keep:
             node.index = FREED
         return results
@@ -171,7 +171,7 @@ class GetitemBackwardBackward0(Node):
 class IndexBackward0(Node):
     """index(Tensor self, Tensor?[] indices) -> Tensor
 
-    self: index_put(zeros(self.shape, grad.dtype), indices, grad, True)
+    self: index_put(zeros_for(grad, self.shape), indices, grad, True)
     """
 
     __slots__ = ("indices", "indices_v", "self_shape")
@@ -183,12 +183,12 @@ class IndexBackward0(Node):
             return (None,) * len(node._edges)
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
-        return (xp.index_put(xp.zeros(self_shape, grad.dtype), indices, grad, True),)
+        return (xp.index_put(xp.zeros_for(grad, self_shape), indices, grad, True),)
 
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
-        results = (xp.index_put(xp.zeros(self_shape, grad.dtype), indices, grad, True),)
+        results = (xp.index_put(xp.zeros_for(grad, self_shape), indices, grad, True),)
         if not keep:
             node.indices = FREED
         return results
@@ -534,7 +534,7 @@ class ScatterAddBackward0(Node):
 class TakeAlongAxisBackward0(Node):
     """take_along_axis(Tensor self, Tensor indices, int? axis=-1) -> Tensor
 
-    self: put_along_axis(zeros(self.shape, grad.dtype), indices, grad, axis, True)
+    self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
     """
 
     __slots__ = ("axis", "indices", "indices_v", "self_shape")
@@ -547,7 +547,7 @@ class TakeAlongAxisBackward0(Node):
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
         axis = node.axis
-        return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
+        return (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis, True),)
 
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
@@ -557,7 +557,7 @@ class TakeAlongAxisBackward0(Node):
         else:
             indices = xp.load(node, indices, node.indices_v)
         axis = node.axis
-        results = (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
+        results = (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis, True),)
         if not keep:
             node.indices = FREED
         return results
@@ -569,7 +569,7 @@ class TakeAlongAxisBackward0(Node):
 class ZeroBackward0(Node):
     """zero_(Tensor(a!) self) -> Tensor(a!)
 
-    self: zeros(grad.shape, grad.dtype)
+    self: zeros_like(grad)
     """
 
     __slots__ = ()
@@ -577,10 +577,10 @@ class ZeroBackward0(Node):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        return (xp.zeros(grad.shape, grad.dtype),)
+        return (xp.zeros_like(grad),)
 
     def run(node, xp, grad, keep):
-        return (xp.zeros(grad.shape, grad.dtype),)
+        return (xp.zeros_like(grad),)
 
 
 def copy__cpu(self, src):

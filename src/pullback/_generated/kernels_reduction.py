@@ -141,7 +141,7 @@ class ShiftBackward0(Node):
 class CummaxBackward0(Node):
     """cummax(Tensor self, int axis) -> (Tensor values, Tensor indices)
 
-    self: put_along_axis(zeros(self.shape, grad.dtype), indices, grad, axis, True)
+    self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
     """
 
     __slots__ = ("axis", "indices", "self_shape")
@@ -158,7 +158,7 @@ class CummaxBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         indices = xp.load_output(node, saved_output(node, "indices"))
-        return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
+        return (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis, True),)
 
     def release(node):
         node.indices = FREED
@@ -170,7 +170,7 @@ class CummaxBackward0(Node):
 class CumminBackward0(Node):
     """cummin(Tensor self, int axis) -> (Tensor values, Tensor indices)
 
-    self: put_along_axis(zeros(self.shape, grad.dtype), indices, grad, axis, True)
+    self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
     """
 
     __slots__ = ("axis", "indices", "self_shape")
@@ -187,7 +187,7 @@ class CumminBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         indices = xp.load_output(node, saved_output(node, "indices"))
-        return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis, True),)
+        return (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis, True),)
 
     def release(node):
         node.indices = FREED

@@ -185,7 +185,7 @@ class SortBackward0(Node):
 class TopkBackward0(Node):
     """topk(Tensor self, int k, int axis=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
 
-    self: put_along_axis(zeros(self.shape, grad.dtype), indices, grad, axis)
+    self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis)
     """
 
     __slots__ = ("axis", "indices", "self_shape")
@@ -202,7 +202,7 @@ class TopkBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         indices = xp.load_output(node, saved_output(node, "indices"))
-        return (xp.put_along_axis(xp.zeros(self_shape, grad.dtype), indices, grad, axis),)
+        return (xp.put_along_axis(xp.zeros_for(grad, self_shape), indices, grad, axis),)
 
     def release(node):
         node.indices = FREED

@@ -58,6 +58,7 @@ register(
     jvp=kernels_batching._add_level_jvp,
     tangents=(0,),
     array_function=pullback.batching.crossing.add_level,
+    meta=pullback.batching.crossing.refuse_meta,
     function=functions_batching._add_level,
 )
 register(
@@ -69,6 +70,7 @@ register(
     jvp=kernels_batching._expand_level_jvp,
     tangents=(0,),
     array_function=pullback.batching.crossing.expand_level,
+    meta=pullback.batching.crossing.refuse_meta,
     function=functions_batching._expand_level,
 )
 register(
@@ -79,6 +81,7 @@ register(
     jvp=kernels_batching._remove_level_jvp,
     tangents=(0,),
     array_function=pullback.batching.crossing.remove_level,
+    meta=pullback.batching.crossing.refuse_meta,
     function=functions_batching._remove_level,
 )
 register(
@@ -89,6 +92,7 @@ register(
     jvp=kernels_batching._sum_level_jvp,
     tangents=(0,),
     array_function=pullback.batching.crossing.sum_level,
+    meta=pullback.batching.crossing.refuse_meta,
     function=functions_batching._sum_level,
 )
 register(
@@ -96,6 +100,7 @@ register(
     cpu=kernels_creation.arange_cpu,
     factory=True,
     array_function=kernels.creation.arange,
+    meta=kernels.meta.creation.arange,
     function=functions_creation._arange,
 )
 register(
@@ -103,6 +108,7 @@ register(
     cpu=kernels_creation.empty_cpu,
     factory=True,
     array_function=kernels.creation.empty,
+    meta=kernels.meta.creation.empty,
     function=functions_creation._empty,
 )
 register(
@@ -110,6 +116,7 @@ register(
     cpu=kernels_creation.eye_cpu,
     factory=True,
     array_function=kernels.creation.eye,
+    meta=kernels.meta.creation.eye,
     function=functions_creation._eye,
 )
 register(
@@ -117,6 +124,7 @@ register(
     cpu=kernels_creation.full_cpu,
     factory=True,
     array_function=kernels.creation.full,
+    meta=kernels.meta.creation.full,
     function=functions_creation._full,
 )
 register(
@@ -124,12 +132,14 @@ register(
     cpu=kernels_creation.ones_cpu,
     factory=True,
     array_function=kernels.creation.ones,
+    meta=kernels.meta.creation.ones,
     function=functions_creation._ones,
 )
 register(
     operators.ones_like,
     cpu=kernels_creation.ones_like_cpu,
     array_function=kernels.creation.ones_like,
+    meta="elementwise",
     function=functions_creation._ones_like,
 )
 register(
@@ -137,6 +147,7 @@ register(
     cpu=kernels_creation.tri_cpu,
     factory=True,
     array_function=kernels.creation.tri,
+    meta=kernels.meta.creation.tri,
     function=functions_creation._tri,
 )
 register(
@@ -144,12 +155,14 @@ register(
     cpu=kernels_creation.zeros_cpu,
     factory=True,
     array_function=kernels.creation.zeros,
+    meta=kernels.meta.creation.zeros,
     function=functions_creation._zeros,
 )
 register(
     operators.zeros_like,
     cpu=kernels_creation.zeros_like_cpu,
     array_function=kernels.creation.zeros_like,
+    meta="elementwise",
     function=functions_creation._zeros_like,
 )
 register_composite(operators.vander, functions_creation.vander, composites.creation.vander)
@@ -161,6 +174,7 @@ register(
     jvp=kernels_fft.fft_fft_jvp,
     tangents=(0,),
     array_function=kernels.fft.fft,
+    meta=kernels.meta.fft.fft,
     function=functions_fft.fft_fft,
 )
 register(
@@ -171,6 +185,7 @@ register(
     jvp=kernels_fft.fft_fftshift_jvp,
     tangents=(0,),
     array_function=kernels.fft.fftshift,
+    meta="same",
     function=functions_fft.fft_fftshift,
 )
 register(
@@ -181,6 +196,7 @@ register(
     jvp=kernels_fft.fft_ifft_jvp,
     tangents=(0,),
     array_function=kernels.fft.ifft,
+    meta=kernels.meta.fft.ifft,
     function=functions_fft.fft_ifft,
 )
 register(
@@ -191,6 +207,7 @@ register(
     jvp=kernels_fft.fft_ifftshift_jvp,
     tangents=(0,),
     array_function=kernels.fft.ifftshift,
+    meta="same",
     function=functions_fft.fft_ifftshift,
 )
 register(
@@ -201,6 +218,7 @@ register(
     jvp=kernels_fft.fft_irfft_jvp,
     tangents=(0,),
     array_function=kernels.fft.irfft,
+    meta=kernels.meta.fft.irfft,
     function=functions_fft.fft_irfft,
 )
 register(
@@ -211,6 +229,7 @@ register(
     jvp=kernels_fft.fft_rfft_jvp,
     tangents=(0,),
     array_function=kernels.fft.rfft,
+    meta=kernels.meta.fft.rfft,
     function=functions_fft.fft_rfft,
 )
 register_composite(operators.fft_fft2, functions_fft.fft_fft2, composites.fft.fftn)
@@ -231,6 +250,7 @@ register(
     node=kernels_indexing.copy__node,
     jvp=kernels_indexing.copy__jvp,
     tangents=(0, 1),
+    meta=kernels.meta.indexing.copy_,
     function=functions_indexing.copy_,
 )
 register(
@@ -241,6 +261,7 @@ register(
     node=kernels_indexing.fill__node,
     jvp=kernels_indexing.fill__jvp,
     tangents=(0, 1),
+    meta=kernels.meta.indexing.fill_,
     function=functions_indexing.fill_,
 )
 register(
@@ -251,6 +272,7 @@ register(
     jvp=kernels_indexing.gather_jvp,
     tangents=(0,),
     array_function=kernels.indexing.gather,
+    meta=kernels.meta.indexing.gather,
     function=functions_indexing.gather,
 )
 register(
@@ -262,6 +284,7 @@ register(
     jvp=kernels_indexing.getitem_jvp,
     tangents=(0,),
     array_function=kernels.indexing.getitem,
+    meta=kernels.meta.indexing.getitem,
     function=functions_indexing._getitem,
 )
 register(
@@ -272,6 +295,7 @@ register(
     jvp=kernels_indexing.getitem_backward_jvp,
     tangents=(0,),
     array_function=kernels.indexing.getitem_backward,
+    meta=kernels.meta.indexing.getitem_backward,
     function=functions_indexing._getitem_backward,
 )
 register(
@@ -282,6 +306,7 @@ register(
     jvp=kernels_indexing.index_jvp,
     tangents=(0,),
     array_function=kernels.indexing.index,
+    meta=kernels.meta.indexing.index,
     function=functions_indexing._index,
 )
 register(
@@ -292,6 +317,7 @@ register(
     jvp=kernels_indexing.index_add_jvp,
     tangents=(0, 3),
     array_function=kernels.indexing.index_add,
+    meta=kernels.meta.indexing.index_add,
     function=functions_indexing.index_add,
 )
 register(
@@ -302,6 +328,7 @@ register(
     node=kernels_indexing.index_add__node,
     jvp=kernels_indexing.index_add_jvp,
     tangents=(0, 3),
+    meta=kernels.meta.indexing.index_add,
     function=functions_indexing.index_add_,
 )
 register(
@@ -312,6 +339,7 @@ register(
     jvp=kernels_indexing.index_put_jvp,
     tangents=(0, 2),
     array_function=kernels.indexing.index_put,
+    meta=kernels.meta.indexing.index_put,
     function=functions_indexing.index_put,
 )
 register(
@@ -322,6 +350,7 @@ register(
     node=kernels_indexing.index_put__node,
     jvp=kernels_indexing.index_put__jvp,
     tangents=(0, 2),
+    meta=kernels.meta.indexing.index_put_,
     function=functions_indexing.index_put_,
 )
 register(
@@ -332,6 +361,7 @@ register(
     jvp=kernels_indexing.masked_fill_jvp,
     tangents=(0, 2),
     array_function=kernels.indexing.masked_fill,
+    meta="elementwise",
     function=functions_indexing.masked_fill,
 )
 register(
@@ -342,6 +372,7 @@ register(
     node=kernels_indexing.masked_fill__node,
     jvp=kernels_indexing.masked_fill_jvp,
     tangents=(0, 2),
+    meta="elementwise",
     function=functions_indexing.masked_fill_,
 )
 register(
@@ -352,6 +383,7 @@ register(
     jvp=kernels_indexing.put_along_axis_jvp,
     tangents=(0, 2),
     array_function=kernels.indexing.put_along_axis,
+    meta=kernels.meta.indexing.put_along_axis,
     function=functions_indexing.put_along_axis,
 )
 register(
@@ -362,6 +394,7 @@ register(
     node=kernels_indexing.put_along_axis__node,
     jvp=kernels_indexing.put_along_axis_jvp,
     tangents=(0, 2),
+    meta=kernels.meta.indexing.put_along_axis,
     function=functions_indexing.put_along_axis_,
 )
 register(
@@ -372,6 +405,7 @@ register(
     jvp=kernels_indexing.scatter_jvp,
     tangents=(0, 3),
     array_function=kernels.indexing.scatter,
+    meta=kernels.meta.indexing.scatter,
     function=functions_indexing.scatter,
 )
 register(
@@ -382,6 +416,7 @@ register(
     node=kernels_indexing.scatter__node,
     jvp=kernels_indexing.scatter_jvp,
     tangents=(0, 3),
+    meta=kernels.meta.indexing.scatter,
     function=functions_indexing.scatter_,
 )
 register(
@@ -392,6 +427,7 @@ register(
     jvp=kernels_indexing.scatter_add_jvp,
     tangents=(0, 3),
     array_function=kernels.indexing.scatter_add,
+    meta=kernels.meta.indexing.scatter_add,
     function=functions_indexing.scatter_add,
 )
 register(
@@ -402,6 +438,7 @@ register(
     node=kernels_indexing.scatter_add__node,
     jvp=kernels_indexing.scatter_add_jvp,
     tangents=(0, 3),
+    meta=kernels.meta.indexing.scatter_add,
     function=functions_indexing.scatter_add_,
 )
 register(
@@ -412,6 +449,7 @@ register(
     jvp=kernels_indexing.take_along_axis_jvp,
     tangents=(0,),
     array_function=kernels.indexing.take_along_axis,
+    meta=kernels.meta.indexing.take_along_axis,
     function=functions_indexing.take_along_axis,
 )
 register(
@@ -422,6 +460,7 @@ register(
     node=kernels_indexing.zero__node,
     jvp=kernels_indexing.zero__jvp,
     tangents=(0,),
+    meta=kernels.meta.indexing.zero_,
     function=functions_indexing.zero_,
 )
 register_composite(operators.choose, functions_indexing.choose, composites.indexing.choose)
@@ -450,6 +489,7 @@ register(
     jvp=kernels_linalg._adjugate_jvp,
     tangents=(0,),
     array_function=kernels.linalg.adjugate,
+    meta=kernels.meta.linalg.square,
     function=functions_linalg._adjugate,
 )
 register(
@@ -460,6 +500,7 @@ register(
     jvp=kernels_linalg._inv_or_inf_jvp,
     tangents=(0,),
     array_function=kernels.linalg.inv_or_inf,
+    meta=kernels.meta.linalg.square,
     function=functions_linalg._inv_or_inf,
 )
 register(
@@ -470,6 +511,7 @@ register(
     jvp=kernels_linalg.linalg_cholesky_jvp,
     tangents=(0,),
     array_function=kernels.linalg.cholesky,
+    meta=kernels.meta.linalg.square,
     function=functions_linalg.linalg_cholesky,
 )
 register(
@@ -481,6 +523,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.cross,
+    meta=kernels.meta.products.cross,
     function=functions_linalg.linalg_cross,
 )
 register(
@@ -491,6 +534,7 @@ register(
     jvp=kernels_linalg.linalg_det_jvp,
     tangents=(0,),
     array_function=kernels.linalg.det,
+    meta=kernels.meta.linalg.det,
     function=functions_linalg.linalg_det,
 )
 register(
@@ -502,6 +546,7 @@ register(
     jvp=kernels_linalg.linalg_eig_jvp,
     tangents=(0,),
     array_function=kernels.linalg.eig,
+    meta=kernels.meta.linalg.eig,
     function=functions_linalg.linalg_eig,
 )
 register(
@@ -513,6 +558,7 @@ register(
     jvp=kernels_linalg.linalg_eigh_jvp,
     tangents=(0,),
     array_function=kernels.linalg.eigh,
+    meta=kernels.meta.linalg.eigh,
     function=functions_linalg.linalg_eigh,
 )
 register(
@@ -523,6 +569,7 @@ register(
     jvp=kernels_linalg.linalg_eigvals_jvp,
     tangents=(0,),
     array_function=kernels.linalg.eigvals,
+    meta=kernels.meta.linalg.eigvals,
     function=functions_linalg.linalg_eigvals,
 )
 register(
@@ -533,6 +580,7 @@ register(
     jvp=kernels_linalg.linalg_eigvalsh_jvp,
     tangents=(0,),
     array_function=kernels.linalg.eigvalsh,
+    meta=kernels.meta.linalg.eigvalsh,
     function=functions_linalg.linalg_eigvalsh,
 )
 register(
@@ -543,6 +591,7 @@ register(
     jvp=kernels_linalg.linalg_expm_jvp,
     tangents=(0,),
     array_function=kernels.linalg.expm,
+    meta=kernels.meta.linalg.square,
     function=functions_linalg.linalg_expm,
 )
 register(
@@ -553,6 +602,7 @@ register(
     jvp=kernels_linalg.linalg_inv_jvp,
     tangents=(0,),
     array_function=kernels.linalg.inv,
+    meta=kernels.meta.linalg.square,
     function=functions_linalg.linalg_inv,
 )
 register(
@@ -564,12 +614,14 @@ register(
     jvp=kernels_linalg.linalg_lstsq_jvp,
     tangents=(0, 1),
     array_function=kernels.linalg.lstsq,
+    meta=kernels.meta.linalg.lstsq,
     function=functions_linalg.linalg_lstsq,
 )
 register(
     operators.linalg_matrix_rank,
     cpu=kernels_linalg.linalg_matrix_rank_cpu,
     array_function=kernels.linalg.matrix_rank,
+    meta=kernels.meta.linalg.matrix_rank,
     function=functions_linalg.linalg_matrix_rank,
 )
 register(
@@ -580,6 +632,7 @@ register(
     jvp=kernels_linalg.linalg_pinv_jvp,
     tangents=(0,),
     array_function=kernels.linalg.pinv,
+    meta=kernels.meta.linalg.pinv,
     function=functions_linalg.linalg_pinv,
 )
 register(
@@ -591,6 +644,7 @@ register(
     jvp=kernels_linalg.linalg_qr_jvp,
     tangents=(0,),
     array_function=kernels.linalg.qr,
+    meta=kernels.meta.linalg.qr,
     function=functions_linalg.linalg_qr,
 )
 register(
@@ -602,6 +656,7 @@ register(
     jvp=kernels_linalg.linalg_slogdet_jvp,
     tangents=(0,),
     array_function=kernels.linalg.slogdet,
+    meta=kernels.meta.linalg.slogdet,
     function=functions_linalg.linalg_slogdet,
 )
 register(
@@ -612,6 +667,7 @@ register(
     jvp=kernels_linalg.linalg_solve_jvp,
     tangents=(0, 1),
     array_function=kernels.linalg.solve,
+    meta=kernels.meta.linalg.solve,
     function=functions_linalg.linalg_solve,
 )
 register(
@@ -623,6 +679,7 @@ register(
     jvp=kernels_linalg.linalg_svd_jvp,
     tangents=(0,),
     array_function=kernels.linalg.svd,
+    meta=kernels.meta.linalg.svd,
     function=functions_linalg.linalg_svd,
 )
 register(
@@ -633,6 +690,7 @@ register(
     jvp=kernels_linalg.linalg_svdvals_jvp,
     tangents=(0,),
     array_function=kernels.linalg.svdvals,
+    meta=kernels.meta.linalg.svdvals,
     function=functions_linalg.linalg_svdvals,
 )
 register(
@@ -643,6 +701,7 @@ register(
     jvp=kernels_linalg.linalg_vector_norm_jvp,
     tangents=(0,),
     array_function=kernels.linalg.vector_norm,
+    meta="reduction",
     function=functions_linalg.linalg_vector_norm,
 )
 register_composite(operators.linalg_cond, functions_linalg.linalg_cond, composites.linalg.cond)
@@ -679,6 +738,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn.dropout,
     batching="random",
+    meta=kernels.meta.nn.dropout,
     function=functions_nn._dropout,
 )
 register(
@@ -689,6 +749,7 @@ register(
     jvp=kernels_nn._embedding_backward_jvp,
     tangents=(0,),
     array_function=kernels.nn.embedding_backward,
+    meta=kernels.meta.nn.embedding_backward,
     function=functions_nn._embedding_backward,
 )
 register(
@@ -699,6 +760,7 @@ register(
     jvp=kernels_nn._masked_scale_jvp,
     tangents=(0,),
     array_function=kernels.nn.masked_scale,
+    meta="elementwise",
     function=functions_nn._masked_scale,
 )
 register(
@@ -709,6 +771,7 @@ register(
     jvp=kernels_nn._safe_softmax_jvp,
     tangents=(0,),
     array_function=kernels.nn.safe_softmax,
+    meta="same",
     function=functions_nn._safe_softmax,
 )
 register(
@@ -716,6 +779,7 @@ register(
     cpu=kernels_nn._uniform_like_cpu,
     array_function=kernels.nn.uniform_like,
     batching="random",
+    meta=kernels.meta.nn.uniform_like,
     function=functions_nn._uniform_like,
 )
 register(
@@ -726,6 +790,7 @@ register(
     jvp=kernels_nn.embedding_jvp,
     tangents=(1,),
     array_function=kernels.nn.embedding,
+    meta=kernels.meta.nn.embedding,
     function=functions_nn.embedding,
 )
 register(
@@ -736,12 +801,14 @@ register(
     jvp=kernels_nn.linear_jvp,
     tangents=(0, 1, 2),
     array_function=kernels.nn.linear,
+    meta=kernels.meta.nn.linear,
     function=functions_nn.linear,
 )
 register(
     operators.one_hot,
     cpu=kernels_nn.one_hot_cpu,
     array_function=kernels.nn.one_hot,
+    meta=kernels.meta.nn.one_hot,
     function=functions_nn.one_hot,
 )
 register_composite(operators.bilinear, functions_nn.bilinear, composites.nn.bilinear)
@@ -764,6 +831,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.elu_curve,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._elu_curve,
 )
 register(
@@ -775,6 +843,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.elu_slope,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._elu_slope,
 )
 register(
@@ -786,6 +855,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.gelu_slope,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._gelu_slope,
 )
 register(
@@ -797,6 +867,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.hardswish_slope,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._hardswish_slope,
 )
 register(
@@ -808,6 +879,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.logsigmoid_slope,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._logsigmoid_slope,
 )
 register(
@@ -819,6 +891,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.mish_slope,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._mish_slope,
 )
 register(
@@ -830,6 +903,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.pass_above,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._pass_above,
 )
 register(
@@ -841,6 +915,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.pass_between,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._pass_between,
 )
 register(
@@ -852,6 +927,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.pass_leaky,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._pass_leaky,
 )
 register(
@@ -863,6 +939,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.pass_outside,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._pass_outside,
 )
 register(
@@ -874,6 +951,7 @@ register(
     tangents=(0, 1),
     array_function=kernels.nn_activation.prelu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._prelu,
 )
 register(
@@ -885,6 +963,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.silu_slope,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation._silu_slope,
 )
 register(
@@ -896,6 +975,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.celu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.celu,
 )
 register(
@@ -906,6 +986,7 @@ register(
     node=kernels_nn_activation.celu__node,
     jvp=kernels_nn_activation.celu_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_nn_activation.celu_,
 )
 register(
@@ -917,6 +998,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.elu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.elu,
 )
 register(
@@ -927,6 +1009,7 @@ register(
     node=kernels_nn_activation.elu__node,
     jvp=kernels_nn_activation.elu_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_nn_activation.elu_,
 )
 register(
@@ -938,6 +1021,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.gelu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.gelu,
 )
 register(
@@ -949,6 +1033,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.hardshrink,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.hardshrink,
 )
 register(
@@ -960,6 +1045,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.hardsigmoid,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.hardsigmoid,
 )
 register(
@@ -971,6 +1057,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.hardswish,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.hardswish,
 )
 register(
@@ -982,6 +1069,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.hardtanh,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.hardtanh,
 )
 register(
@@ -992,6 +1080,7 @@ register(
     node=kernels_nn_activation.hardtanh__node,
     jvp=kernels_nn_activation.hardtanh_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_nn_activation.hardtanh_,
 )
 register(
@@ -1003,6 +1092,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.leaky_relu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.leaky_relu,
 )
 register(
@@ -1013,6 +1103,7 @@ register(
     node=kernels_nn_activation.leaky_relu__node,
     jvp=kernels_nn_activation.leaky_relu_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_nn_activation.leaky_relu_,
 )
 register(
@@ -1023,6 +1114,7 @@ register(
     jvp=kernels_nn_activation.log_softmax_jvp,
     tangents=(0,),
     array_function=kernels.nn_activation.log_softmax,
+    meta="same",
     function=functions_nn_activation.log_softmax,
 )
 register(
@@ -1034,6 +1126,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.logsigmoid,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.logsigmoid,
 )
 register(
@@ -1045,6 +1138,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.mish,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.mish,
 )
 register(
@@ -1056,6 +1150,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.relu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.relu,
 )
 register(
@@ -1067,6 +1162,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.relu6,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.relu6,
 )
 register(
@@ -1077,6 +1173,7 @@ register(
     node=kernels_nn_activation.relu__node,
     jvp=kernels_nn_activation.relu_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_nn_activation.relu_,
 )
 register(
@@ -1088,6 +1185,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.selu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.selu,
 )
 register(
@@ -1098,6 +1196,7 @@ register(
     node=kernels_nn_activation.selu__node,
     jvp=kernels_nn_activation.selu_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_nn_activation.selu_,
 )
 register(
@@ -1109,6 +1208,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.silu,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.silu,
 )
 register(
@@ -1119,6 +1219,7 @@ register(
     jvp=kernels_nn_activation.softmax_jvp,
     tangents=(0,),
     array_function=kernels.nn_activation.softmax,
+    meta="same",
     function=functions_nn_activation.softmax,
 )
 register(
@@ -1130,6 +1231,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.softshrink,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.softshrink,
 )
 register(
@@ -1141,6 +1243,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.softsign,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.softsign,
 )
 register(
@@ -1152,6 +1255,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.tanhshrink,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.tanhshrink,
 )
 register(
@@ -1163,6 +1267,7 @@ register(
     tangents=(0,),
     array_function=kernels.nn_activation.threshold,
     batching="elementwise",
+    meta="elementwise",
     function=functions_nn_activation.threshold,
 )
 register(
@@ -1173,6 +1278,7 @@ register(
     node=kernels_nn_activation.threshold__node,
     jvp=kernels_nn_activation.threshold_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_nn_activation.threshold_,
 )
 register_composite(operators.glu, functions_nn_activation.glu, composites.nn_activation.glu)
@@ -1189,6 +1295,7 @@ register(
     jvp=kernels_nn_conv._col2im_jvp,
     tangents=(0,),
     array_function=kernels.nn_conv.col2im,
+    meta=kernels.meta.images.col2im,
     function=functions_nn_conv._col2im,
 )
 register(
@@ -1199,6 +1306,7 @@ register(
     jvp=kernels_nn_conv._conv_jvp,
     tangents=(0, 1, 2),
     array_function=kernels.nn_conv.conv,
+    meta=kernels.meta.images.conv,
     function=functions_nn_conv._conv,
 )
 register(
@@ -1210,6 +1318,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.nn_conv.conv_input,
+    meta=kernels.meta.images.conv_input,
     function=functions_nn_conv._conv_input,
 )
 register(
@@ -1221,6 +1330,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.nn_conv.conv_weight,
+    meta=kernels.meta.images.conv_weight,
     function=functions_nn_conv._conv_weight,
 )
 register(
@@ -1231,6 +1341,7 @@ register(
     jvp=kernels_nn_conv._im2col_jvp,
     tangents=(0,),
     array_function=kernels.nn_conv.im2col,
+    meta=kernels.meta.images.im2col,
     function=functions_nn_conv._im2col,
 )
 register_composite(operators.col2im, functions_nn_conv.fold, composites.nn_conv.fold)
@@ -1261,6 +1372,7 @@ register(
     jvp=kernels_nn_distance._euclidean_jvp,
     tangents=(0, 1),
     array_function=kernels.nn_distance.euclidean,
+    meta=kernels.meta.nn.euclidean,
     function=functions_nn_distance._euclidean,
 )
 register(
@@ -1271,6 +1383,7 @@ register(
     jvp=kernels_nn_distance._length_jvp,
     tangents=(0,),
     array_function=kernels.nn_distance.length,
+    meta=kernels.meta.nn.length,
     function=functions_nn_distance._length,
 )
 register_composite(operators.cdist, functions_nn_distance.cdist, composites.nn_distance.cdist)
@@ -1297,6 +1410,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.nn_loss.bce,
+    meta="elementwise",
     function=functions_nn_loss._bce,
 )
 register(
@@ -1307,6 +1421,7 @@ register(
     jvp=kernels_nn_loss._bce_with_logits_jvp,
     tangents=(0, 1, 2),
     array_function=kernels.nn_loss.bce_with_logits,
+    meta="elementwise",
     function=functions_nn_loss._bce_with_logits,
 )
 register(
@@ -1317,6 +1432,7 @@ register(
     jvp=kernels_nn_loss._pick_jvp,
     tangents=(0,),
     array_function=kernels.nn_loss.pick,
+    meta=kernels.meta.nn.pick,
     function=functions_nn_loss._pick,
 )
 register(
@@ -1327,6 +1443,7 @@ register(
     jvp=kernels_nn_loss._place_jvp,
     tangents=(0,),
     array_function=kernels.nn_loss.place,
+    meta=kernels.meta.nn.place,
     function=functions_nn_loss._place,
 )
 register(
@@ -1337,6 +1454,7 @@ register(
     jvp=kernels_nn_loss.huber_loss_jvp,
     tangents=(0, 1),
     array_function=kernels.nn_loss.huber_loss,
+    meta=kernels.meta.nn.loss,
     function=functions_nn_loss.huber_loss,
 )
 register(
@@ -1347,6 +1465,7 @@ register(
     jvp=kernels_nn_loss.l1_loss_jvp,
     tangents=(0, 1),
     array_function=kernels.nn_loss.l1_loss,
+    meta=kernels.meta.nn.loss,
     function=functions_nn_loss.l1_loss,
 )
 register(
@@ -1357,6 +1476,7 @@ register(
     jvp=kernels_nn_loss.mse_loss_jvp,
     tangents=(0, 1),
     array_function=kernels.nn_loss.mse_loss,
+    meta=kernels.meta.nn.loss,
     function=functions_nn_loss.mse_loss,
 )
 register(
@@ -1367,6 +1487,7 @@ register(
     jvp=kernels_nn_loss.smooth_l1_loss_jvp,
     tangents=(0, 1),
     array_function=kernels.nn_loss.smooth_l1_loss,
+    meta=kernels.meta.nn.loss,
     function=functions_nn_loss.smooth_l1_loss,
 )
 register_composite(
@@ -1428,6 +1549,7 @@ register(
     jvp=kernels_nn_norm._norm_jvp,
     tangents=(0, 1, 2),
     array_function=kernels.nn_norm.norm,
+    meta=kernels.meta.nn.norm,
     function=functions_nn_norm._norm,
 )
 register(
@@ -1439,6 +1561,7 @@ register(
     jvp=kernels_nn_norm._rms_norm_jvp,
     tangents=(0, 1),
     array_function=kernels.nn_norm.rms_norm,
+    meta=kernels.meta.nn.rms_norm,
     function=functions_nn_norm._rms_norm,
 )
 register_composite(
@@ -1462,6 +1585,7 @@ register(
     jvp=kernels_nn_pool._adaptive_avg_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.adaptive_avg,
+    meta=kernels.meta.images.adaptive_avg,
     function=functions_nn_pool._adaptive_avg,
 )
 register(
@@ -1472,6 +1596,7 @@ register(
     jvp=kernels_nn_pool._adaptive_avg_backward_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.adaptive_avg_backward,
+    meta=kernels.meta.images.adaptive_avg_backward,
     function=functions_nn_pool._adaptive_avg_backward,
 )
 register(
@@ -1483,6 +1608,7 @@ register(
     jvp=kernels_nn_pool._adaptive_max_pool_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.adaptive_max_pool,
+    meta=kernels.meta.images.adaptive_max_pool,
     function=functions_nn_pool._adaptive_max_pool,
 )
 register(
@@ -1493,6 +1619,7 @@ register(
     jvp=kernels_nn_pool._avg_pool_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.avg_pool,
+    meta=kernels.meta.images.avg_pool,
     function=functions_nn_pool._avg_pool,
 )
 register(
@@ -1503,6 +1630,7 @@ register(
     jvp=kernels_nn_pool._avg_pool_backward_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.avg_pool_backward,
+    meta=kernels.meta.images.avg_pool_backward,
     function=functions_nn_pool._avg_pool_backward,
 )
 register(
@@ -1514,6 +1642,7 @@ register(
     jvp=kernels_nn_pool._max_pool_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.max_pool,
+    meta=kernels.meta.images.max_pool,
     function=functions_nn_pool._max_pool,
 )
 register(
@@ -1524,6 +1653,7 @@ register(
     jvp=kernels_nn_pool._plane_gather_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.plane_gather,
+    meta=kernels.meta.images.plane_gather,
     function=functions_nn_pool._plane_gather,
 )
 register(
@@ -1534,6 +1664,7 @@ register(
     jvp=kernels_nn_pool._plane_scatter_jvp,
     tangents=(0,),
     array_function=kernels.nn_pool.plane_scatter,
+    meta=kernels.meta.images.plane_scatter,
     function=functions_nn_pool._plane_scatter,
 )
 register(
@@ -1544,6 +1675,7 @@ register(
     jvp=kernels_nn_pool._resize_jvp,
     tangents=(0,),
     array_function=kernels.nn_resize.resize,
+    meta=kernels.meta.images.resize,
     function=functions_nn_pool._resize,
 )
 register(
@@ -1554,6 +1686,7 @@ register(
     jvp=kernels_nn_pool._resize_backward_jvp,
     tangents=(0,),
     array_function=kernels.nn_resize.resize_backward,
+    meta=kernels.meta.images.resize_backward,
     function=functions_nn_pool._resize_backward,
 )
 register_composite(
@@ -1620,6 +1753,7 @@ register(
     tangents=(0,),
     array_function=kernels.pointwise.sgn,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise._sgn,
 )
 register(
@@ -1631,6 +1765,7 @@ register(
     tangents=(0,),
     array_function=np.absolute,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.abs,
 )
 register(
@@ -1641,6 +1776,7 @@ register(
     node=kernels_pointwise.abs__node,
     jvp=kernels_pointwise.abs_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.abs_,
 )
 register(
@@ -1652,6 +1788,7 @@ register(
     tangents=(0,),
     array_function=np.arccos,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.acos,
 )
 register(
@@ -1662,6 +1799,7 @@ register(
     node=kernels_pointwise.acos__node,
     jvp=kernels_pointwise.acos_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.acos_,
 )
 register(
@@ -1673,6 +1811,7 @@ register(
     tangents=(0,),
     array_function=np.arccosh,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.acosh,
 )
 register(
@@ -1683,6 +1822,7 @@ register(
     node=kernels_pointwise.acosh__node,
     jvp=kernels_pointwise.acosh_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.acosh_,
 )
 register(
@@ -1695,6 +1835,7 @@ register(
     sums=True,
     array_function=np.add,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.add,
 )
 register(
@@ -1706,6 +1847,7 @@ register(
     jvp=kernels_pointwise.add_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.add_,
 )
 register(
@@ -1717,6 +1859,7 @@ register(
     tangents=(0,),
     array_function=np.angle,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.angle,
 )
 register(
@@ -1728,6 +1871,7 @@ register(
     tangents=(0,),
     array_function=np.arcsin,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.asin,
 )
 register(
@@ -1738,6 +1882,7 @@ register(
     node=kernels_pointwise.asin__node,
     jvp=kernels_pointwise.asin_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.asin_,
 )
 register(
@@ -1749,6 +1894,7 @@ register(
     tangents=(0,),
     array_function=np.arcsinh,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.asinh,
 )
 register(
@@ -1759,6 +1905,7 @@ register(
     node=kernels_pointwise.asinh__node,
     jvp=kernels_pointwise.asinh_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.asinh_,
 )
 register(
@@ -1770,6 +1917,7 @@ register(
     tangents=(0,),
     array_function=kernels.pointwise.astype,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise._astype,
 )
 register(
@@ -1781,6 +1929,7 @@ register(
     tangents=(0,),
     array_function=np.arctan,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.atan,
 )
 register(
@@ -1793,6 +1942,7 @@ register(
     sums=True,
     array_function=np.arctan2,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.atan2,
 )
 register(
@@ -1804,6 +1954,7 @@ register(
     jvp=kernels_pointwise.atan2_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.atan2_,
 )
 register(
@@ -1814,6 +1965,7 @@ register(
     node=kernels_pointwise.atan__node,
     jvp=kernels_pointwise.atan_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.atan_,
 )
 register(
@@ -1825,6 +1977,7 @@ register(
     tangents=(0,),
     array_function=np.arctanh,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.atanh,
 )
 register(
@@ -1835,6 +1988,7 @@ register(
     node=kernels_pointwise.atanh__node,
     jvp=kernels_pointwise.atanh_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.atanh_,
 )
 register(
@@ -1842,12 +1996,14 @@ register(
     cpu=kernels_pointwise.bitwise_and_cpu,
     array_function=np.bitwise_and,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.bitwise_and,
 )
 register(
     operators.bitwise_and_,
     cpu=kernels_pointwise.bitwise_and__cpu,
     inplace=kernels_pointwise.bitwise_and__inplace,
+    meta="elementwise",
     function=functions_pointwise.bitwise_and_,
 )
 register(
@@ -1855,12 +2011,14 @@ register(
     cpu=kernels_pointwise.bitwise_left_shift_cpu,
     array_function=np.left_shift,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.bitwise_left_shift,
 )
 register(
     operators.bitwise_left_shift_,
     cpu=kernels_pointwise.bitwise_left_shift__cpu,
     inplace=kernels_pointwise.bitwise_left_shift__inplace,
+    meta="elementwise",
     function=functions_pointwise.bitwise_left_shift_,
 )
 register(
@@ -1868,12 +2026,14 @@ register(
     cpu=kernels_pointwise.bitwise_not_cpu,
     array_function=np.bitwise_not,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.bitwise_invert,
 )
 register(
     operators.bitwise_not_,
     cpu=kernels_pointwise.bitwise_not__cpu,
     inplace=kernels_pointwise.bitwise_not__inplace,
+    meta="elementwise",
     function=functions_pointwise.bitwise_not_,
 )
 register(
@@ -1881,12 +2041,14 @@ register(
     cpu=kernels_pointwise.bitwise_or_cpu,
     array_function=np.bitwise_or,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.bitwise_or,
 )
 register(
     operators.bitwise_or_,
     cpu=kernels_pointwise.bitwise_or__cpu,
     inplace=kernels_pointwise.bitwise_or__inplace,
+    meta="elementwise",
     function=functions_pointwise.bitwise_or_,
 )
 register(
@@ -1894,12 +2056,14 @@ register(
     cpu=kernels_pointwise.bitwise_right_shift_cpu,
     array_function=np.right_shift,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.bitwise_right_shift,
 )
 register(
     operators.bitwise_right_shift_,
     cpu=kernels_pointwise.bitwise_right_shift__cpu,
     inplace=kernels_pointwise.bitwise_right_shift__inplace,
+    meta="elementwise",
     function=functions_pointwise.bitwise_right_shift_,
 )
 register(
@@ -1907,12 +2071,14 @@ register(
     cpu=kernels_pointwise.bitwise_xor_cpu,
     array_function=np.bitwise_xor,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.bitwise_xor,
 )
 register(
     operators.bitwise_xor_,
     cpu=kernels_pointwise.bitwise_xor__cpu,
     inplace=kernels_pointwise.bitwise_xor__inplace,
+    meta="elementwise",
     function=functions_pointwise.bitwise_xor_,
 )
 register(
@@ -1924,6 +2090,7 @@ register(
     tangents=(0,),
     array_function=np.cbrt,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.cbrt,
 )
 register(
@@ -1934,6 +2101,7 @@ register(
     node=kernels_pointwise.cbrt__node,
     jvp=kernels_pointwise.cbrt_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.cbrt_,
 )
 register(
@@ -1945,6 +2113,7 @@ register(
     tangents=(0,),
     array_function=np.ceil,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.ceil,
 )
 register(
@@ -1955,6 +2124,7 @@ register(
     node=kernels_pointwise.ceil__node,
     jvp=kernels_pointwise.ceil_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.ceil_,
 )
 register(
@@ -1966,6 +2136,7 @@ register(
     tangents=(0, 1, 2),
     array_function=kernels.pointwise.clamp,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.clip,
 )
 register(
@@ -1976,6 +2147,7 @@ register(
     node=kernels_pointwise.clamp__node,
     jvp=kernels_pointwise.clamp_jvp,
     tangents=(0, 1, 2),
+    meta="elementwise",
     function=functions_pointwise.clamp_,
 )
 register(
@@ -1987,6 +2159,7 @@ register(
     tangents=(0,),
     array_function=kernels.pointwise.clone,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.clone,
 )
 register(
@@ -1998,6 +2171,7 @@ register(
     tangents=(0, 1),
     array_function=kernels.pointwise.complex,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.complex,
 )
 register(
@@ -2009,6 +2183,7 @@ register(
     tangents=(0,),
     array_function=np.conjugate,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.conj,
 )
 register(
@@ -2020,6 +2195,7 @@ register(
     tangents=(0, 1),
     array_function=np.copysign,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.copysign,
 )
 register(
@@ -2030,6 +2206,7 @@ register(
     node=kernels_pointwise.copysign__node,
     jvp=kernels_pointwise.copysign_jvp,
     tangents=(0, 1),
+    meta="elementwise",
     function=functions_pointwise.copysign_,
 )
 register(
@@ -2041,6 +2218,7 @@ register(
     tangents=(0,),
     array_function=np.cos,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.cos,
 )
 register(
@@ -2051,6 +2229,7 @@ register(
     node=kernels_pointwise.cos__node,
     jvp=kernels_pointwise.cos_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.cos_,
 )
 register(
@@ -2062,6 +2241,7 @@ register(
     tangents=(0,),
     array_function=np.cosh,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.cosh,
 )
 register(
@@ -2072,6 +2252,7 @@ register(
     node=kernels_pointwise.cosh__node,
     jvp=kernels_pointwise.cosh_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.cosh_,
 )
 register(
@@ -2083,6 +2264,7 @@ register(
     tangents=(0,),
     array_function=np.deg2rad,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.deg2rad,
 )
 register(
@@ -2093,6 +2275,7 @@ register(
     node=kernels_pointwise.deg2rad__node,
     jvp=kernels_pointwise.deg2rad_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.deg2rad_,
 )
 register(
@@ -2105,6 +2288,7 @@ register(
     sums=True,
     array_function=np.divide,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.divide,
 )
 register(
@@ -2116,6 +2300,7 @@ register(
     jvp=kernels_pointwise.div_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.div_,
 )
 register(
@@ -2123,6 +2308,7 @@ register(
     cpu=kernels_pointwise.eq_cpu,
     array_function=np.equal,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.equal,
 )
 register(
@@ -2134,6 +2320,7 @@ register(
     tangents=(0,),
     array_function=np.exp,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.exp,
 )
 register(
@@ -2145,6 +2332,7 @@ register(
     tangents=(0,),
     array_function=np.exp2,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.exp2,
 )
 register(
@@ -2155,6 +2343,7 @@ register(
     node=kernels_pointwise.exp2__node,
     jvp=kernels_pointwise.exp2_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.exp2_,
 )
 register(
@@ -2165,6 +2354,7 @@ register(
     node=kernels_pointwise.exp__node,
     jvp=kernels_pointwise.exp_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.exp_,
 )
 register(
@@ -2176,6 +2366,7 @@ register(
     tangents=(0,),
     array_function=np.expm1,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.expm1,
 )
 register(
@@ -2186,6 +2377,7 @@ register(
     node=kernels_pointwise.expm1__node,
     jvp=kernels_pointwise.expm1_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.expm1_,
 )
 register(
@@ -2197,6 +2389,7 @@ register(
     tangents=(0,),
     array_function=np.floor,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.floor,
 )
 register(
@@ -2207,6 +2400,7 @@ register(
     node=kernels_pointwise.floor__node,
     jvp=kernels_pointwise.floor_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.floor_,
 )
 register(
@@ -2216,6 +2410,7 @@ register(
     node=kernels_pointwise.floor_divide_node,
     array_function=np.floor_divide,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.floor_divide,
 )
 register(
@@ -2224,6 +2419,7 @@ register(
     inplace=kernels_pointwise.floor_divide__inplace,
     record=kernels_pointwise.floor_divide__record,
     node=kernels_pointwise.floor_divide__node,
+    meta="elementwise",
     function=functions_pointwise.floor_divide_,
 )
 register(
@@ -2235,6 +2431,7 @@ register(
     tangents=(0, 1),
     array_function=kernels.pointwise.fmax,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.fmax,
 )
 register(
@@ -2246,6 +2443,7 @@ register(
     tangents=(0, 1),
     array_function=kernels.pointwise.fmin,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.fmin,
 )
 register(
@@ -2258,6 +2456,7 @@ register(
     sums=True,
     array_function=np.fmod,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.fmod,
 )
 register(
@@ -2269,6 +2468,7 @@ register(
     jvp=kernels_pointwise.fmod_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.fmod_,
 )
 register(
@@ -2281,6 +2481,7 @@ register(
     tangents=(0,),
     array_function=np.frexp,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.frexp,
 )
 register(
@@ -2288,12 +2489,14 @@ register(
     cpu=kernels_pointwise.gcd_cpu,
     array_function=np.gcd,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.gcd,
 )
 register(
     operators.gcd_,
     cpu=kernels_pointwise.gcd__cpu,
     inplace=kernels_pointwise.gcd__inplace,
+    meta="elementwise",
     function=functions_pointwise.gcd_,
 )
 register(
@@ -2301,6 +2504,7 @@ register(
     cpu=kernels_pointwise.ge_cpu,
     array_function=np.greater_equal,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.greater_equal,
 )
 register(
@@ -2308,6 +2512,7 @@ register(
     cpu=kernels_pointwise.gt_cpu,
     array_function=np.greater,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.greater,
 )
 register(
@@ -2317,6 +2522,7 @@ register(
     node=kernels_pointwise.heaviside_node,
     array_function=np.heaviside,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.heaviside,
 )
 register(
@@ -2325,6 +2531,7 @@ register(
     inplace=kernels_pointwise.heaviside__inplace,
     record=kernels_pointwise.heaviside__record,
     node=kernels_pointwise.heaviside__node,
+    meta="elementwise",
     function=functions_pointwise.heaviside_,
 )
 register(
@@ -2337,6 +2544,7 @@ register(
     sums=True,
     array_function=np.hypot,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.hypot,
 )
 register(
@@ -2348,6 +2556,7 @@ register(
     jvp=kernels_pointwise.hypot_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.hypot_,
 )
 register(
@@ -2359,6 +2568,7 @@ register(
     jvp=kernels_pointwise.imag_jvp,
     tangents=(0,),
     array_function=kernels.pointwise.imag,
+    meta=kernels.meta.pointwise.imag,
     function=functions_pointwise.imag,
 )
 register(
@@ -2366,6 +2576,7 @@ register(
     cpu=kernels_pointwise.isfinite_cpu,
     array_function=np.isfinite,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.isfinite,
 )
 register(
@@ -2373,6 +2584,7 @@ register(
     cpu=kernels_pointwise.isinf_cpu,
     array_function=np.isinf,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.isinf,
 )
 register(
@@ -2380,6 +2592,7 @@ register(
     cpu=kernels_pointwise.isnan_cpu,
     array_function=np.isnan,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.isnan,
 )
 register(
@@ -2387,12 +2600,14 @@ register(
     cpu=kernels_pointwise.lcm_cpu,
     array_function=np.lcm,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.lcm,
 )
 register(
     operators.lcm_,
     cpu=kernels_pointwise.lcm__cpu,
     inplace=kernels_pointwise.lcm__inplace,
+    meta="elementwise",
     function=functions_pointwise.lcm_,
 )
 register(
@@ -2404,6 +2619,7 @@ register(
     tangents=(0,),
     array_function=np.ldexp,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.ldexp,
 )
 register(
@@ -2414,6 +2630,7 @@ register(
     node=kernels_pointwise.ldexp__node,
     jvp=kernels_pointwise.ldexp_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.ldexp_,
 )
 register(
@@ -2421,6 +2638,7 @@ register(
     cpu=kernels_pointwise.le_cpu,
     array_function=np.less_equal,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.less_equal,
 )
 register(
@@ -2433,6 +2651,7 @@ register(
     sums=True,
     array_function=kernels.pointwise.lerp,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.lerp,
 )
 register(
@@ -2444,6 +2663,7 @@ register(
     jvp=kernels_pointwise.lerp_jvp,
     tangents=(0, 1, 2),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.lerp_,
 )
 register(
@@ -2455,6 +2675,7 @@ register(
     tangents=(0,),
     array_function=np.log,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.log,
 )
 register(
@@ -2466,6 +2687,7 @@ register(
     tangents=(0,),
     array_function=np.log10,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.log10,
 )
 register(
@@ -2476,6 +2698,7 @@ register(
     node=kernels_pointwise.log10__node,
     jvp=kernels_pointwise.log10_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.log10_,
 )
 register(
@@ -2487,6 +2710,7 @@ register(
     tangents=(0,),
     array_function=np.log1p,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.log1p,
 )
 register(
@@ -2497,6 +2721,7 @@ register(
     node=kernels_pointwise.log1p__node,
     jvp=kernels_pointwise.log1p_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.log1p_,
 )
 register(
@@ -2508,6 +2733,7 @@ register(
     tangents=(0,),
     array_function=np.log2,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.log2,
 )
 register(
@@ -2518,6 +2744,7 @@ register(
     node=kernels_pointwise.log2__node,
     jvp=kernels_pointwise.log2_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.log2_,
 )
 register(
@@ -2528,6 +2755,7 @@ register(
     node=kernels_pointwise.log__node,
     jvp=kernels_pointwise.log_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.log_,
 )
 register(
@@ -2540,6 +2768,7 @@ register(
     sums=True,
     array_function=np.logaddexp,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.logaddexp,
 )
 register(
@@ -2552,6 +2781,7 @@ register(
     sums=True,
     array_function=np.logaddexp2,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.logaddexp2,
 )
 register(
@@ -2559,6 +2789,7 @@ register(
     cpu=kernels_pointwise.logical_and_cpu,
     array_function=np.logical_and,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.logical_and,
 )
 register(
@@ -2566,6 +2797,7 @@ register(
     cpu=kernels_pointwise.logical_not_cpu,
     array_function=np.logical_not,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.logical_not,
 )
 register(
@@ -2573,6 +2805,7 @@ register(
     cpu=kernels_pointwise.logical_or_cpu,
     array_function=np.logical_or,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.logical_or,
 )
 register(
@@ -2580,6 +2813,7 @@ register(
     cpu=kernels_pointwise.logical_xor_cpu,
     array_function=np.logical_xor,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.logical_xor,
 )
 register(
@@ -2587,6 +2821,7 @@ register(
     cpu=kernels_pointwise.lt_cpu,
     array_function=np.less,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.less,
 )
 register(
@@ -2599,6 +2834,7 @@ register(
     sums=True,
     array_function=kernels.pointwise.maximum,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.maximum,
 )
 register(
@@ -2610,6 +2846,7 @@ register(
     jvp=kernels_pointwise.maximum_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.maximum_,
 )
 register(
@@ -2622,6 +2859,7 @@ register(
     sums=True,
     array_function=kernels.pointwise.minimum,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.minimum,
 )
 register(
@@ -2633,6 +2871,7 @@ register(
     jvp=kernels_pointwise.minimum_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.minimum_,
 )
 register(
@@ -2645,6 +2884,7 @@ register(
     tangents=(0,),
     array_function=np.modf,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.modf,
 )
 register(
@@ -2657,6 +2897,7 @@ register(
     sums=True,
     array_function=np.multiply,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.multiply,
 )
 register(
@@ -2668,6 +2909,7 @@ register(
     jvp=kernels_pointwise.mul_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.mul_,
 )
 register(
@@ -2679,6 +2921,7 @@ register(
     tangents=(0,),
     array_function=np.nan_to_num,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.nan_to_num,
 )
 register(
@@ -2689,6 +2932,7 @@ register(
     node=kernels_pointwise.nan_to_num__node,
     jvp=kernels_pointwise.nan_to_num_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.nan_to_num_,
 )
 register(
@@ -2696,6 +2940,7 @@ register(
     cpu=kernels_pointwise.ne_cpu,
     array_function=np.not_equal,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.not_equal,
 )
 register(
@@ -2707,6 +2952,7 @@ register(
     tangents=(0,),
     array_function=np.negative,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.negative,
 )
 register(
@@ -2717,6 +2963,7 @@ register(
     node=kernels_pointwise.neg__node,
     jvp=kernels_pointwise.neg_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.neg_,
 )
 register(
@@ -2726,6 +2973,7 @@ register(
     node=kernels_pointwise.nextafter_node,
     array_function=np.nextafter,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.nextafter,
 )
 register(
@@ -2734,6 +2982,7 @@ register(
     inplace=kernels_pointwise.nextafter__inplace,
     record=kernels_pointwise.nextafter__record,
     node=kernels_pointwise.nextafter__node,
+    meta="elementwise",
     function=functions_pointwise.nextafter_,
 )
 register(
@@ -2746,6 +2995,7 @@ register(
     sums=True,
     array_function=kernels.pointwise.polar,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.polar,
 )
 register(
@@ -2757,6 +3007,7 @@ register(
     tangents=(0,),
     array_function=np.positive,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.positive,
 )
 register(
@@ -2768,6 +3019,7 @@ register(
     tangents=(0, 1),
     array_function=kernels.pointwise.pow,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.power,
 )
 register(
@@ -2778,6 +3030,7 @@ register(
     node=kernels_pointwise.pow__node,
     jvp=kernels_pointwise.pow_jvp,
     tangents=(0, 1),
+    meta="elementwise",
     function=functions_pointwise.pow_,
 )
 register(
@@ -2789,6 +3042,7 @@ register(
     tangents=(0,),
     array_function=np.rad2deg,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.rad2deg,
 )
 register(
@@ -2799,6 +3053,7 @@ register(
     node=kernels_pointwise.rad2deg__node,
     jvp=kernels_pointwise.rad2deg_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.rad2deg_,
 )
 register(
@@ -2810,6 +3065,7 @@ register(
     jvp=kernels_pointwise.real_jvp,
     tangents=(0,),
     array_function=kernels.pointwise.real,
+    meta="view",
     function=functions_pointwise.real,
 )
 register(
@@ -2821,6 +3077,7 @@ register(
     tangents=(0,),
     array_function=np.reciprocal,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.reciprocal,
 )
 register(
@@ -2831,6 +3088,7 @@ register(
     node=kernels_pointwise.reciprocal__node,
     jvp=kernels_pointwise.reciprocal_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.reciprocal_,
 )
 register(
@@ -2843,6 +3101,7 @@ register(
     sums=True,
     array_function=np.remainder,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.remainder,
 )
 register(
@@ -2854,6 +3113,7 @@ register(
     jvp=kernels_pointwise.remainder_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.remainder_,
 )
 register(
@@ -2865,6 +3125,7 @@ register(
     tangents=(0,),
     array_function=np.rint,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.rint,
 )
 register(
@@ -2875,6 +3136,7 @@ register(
     node=kernels_pointwise.rint__node,
     jvp=kernels_pointwise.rint_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.rint_,
 )
 register(
@@ -2886,6 +3148,7 @@ register(
     tangents=(0,),
     array_function=np.round,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.round,
 )
 register(
@@ -2896,6 +3159,7 @@ register(
     node=kernels_pointwise.round__node,
     jvp=kernels_pointwise.round_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.round_,
 )
 register(
@@ -2907,6 +3171,7 @@ register(
     tangents=(0,),
     array_function=np.sign,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.sign,
 )
 register(
@@ -2917,6 +3182,7 @@ register(
     node=kernels_pointwise.sign__node,
     jvp=kernels_pointwise.sign_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.sign_,
 )
 register(
@@ -2924,6 +3190,7 @@ register(
     cpu=kernels_pointwise.signbit_cpu,
     array_function=np.signbit,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.signbit,
 )
 register(
@@ -2935,6 +3202,7 @@ register(
     tangents=(0,),
     array_function=np.sin,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.sin,
 )
 register(
@@ -2945,6 +3213,7 @@ register(
     node=kernels_pointwise.sin__node,
     jvp=kernels_pointwise.sin_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.sin_,
 )
 register(
@@ -2956,6 +3225,7 @@ register(
     tangents=(0,),
     array_function=np.sinc,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.sinc,
 )
 register(
@@ -2966,6 +3236,7 @@ register(
     node=kernels_pointwise.sinc__node,
     jvp=kernels_pointwise.sinc_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.sinc_,
 )
 register(
@@ -2977,6 +3248,7 @@ register(
     tangents=(0,),
     array_function=np.sinh,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.sinh,
 )
 register(
@@ -2987,6 +3259,7 @@ register(
     node=kernels_pointwise.sinh__node,
     jvp=kernels_pointwise.sinh_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.sinh_,
 )
 register(
@@ -2998,6 +3271,7 @@ register(
     tangents=(0,),
     array_function=np.sqrt,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.sqrt,
 )
 register(
@@ -3008,6 +3282,7 @@ register(
     node=kernels_pointwise.sqrt__node,
     jvp=kernels_pointwise.sqrt_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.sqrt_,
 )
 register(
@@ -3019,6 +3294,7 @@ register(
     tangents=(0,),
     array_function=np.square,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.square,
 )
 register(
@@ -3029,6 +3305,7 @@ register(
     node=kernels_pointwise.square__node,
     jvp=kernels_pointwise.square_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.square_,
 )
 register(
@@ -3041,6 +3318,7 @@ register(
     sums=True,
     array_function=np.subtract,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.subtract,
 )
 register(
@@ -3052,6 +3330,7 @@ register(
     jvp=kernels_pointwise.sub_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_pointwise.sub_,
 )
 register(
@@ -3063,6 +3342,7 @@ register(
     tangents=(0,),
     array_function=np.tan,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.tan,
 )
 register(
@@ -3073,6 +3353,7 @@ register(
     node=kernels_pointwise.tan__node,
     jvp=kernels_pointwise.tan_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.tan_,
 )
 register(
@@ -3084,6 +3365,7 @@ register(
     tangents=(0,),
     array_function=np.tanh,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.tanh,
 )
 register(
@@ -3094,6 +3376,7 @@ register(
     node=kernels_pointwise.tanh__node,
     jvp=kernels_pointwise.tanh_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.tanh_,
 )
 register(
@@ -3105,6 +3388,7 @@ register(
     tangents=(0,),
     array_function=np.trunc,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise.trunc,
 )
 register(
@@ -3115,6 +3399,7 @@ register(
     node=kernels_pointwise.trunc__node,
     jvp=kernels_pointwise.trunc_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_pointwise.trunc_,
 )
 register(
@@ -3126,6 +3411,7 @@ register(
     jvp=kernels_pointwise.view_as_complex_jvp,
     tangents=(0,),
     array_function=kernels.pointwise.view_as_complex,
+    meta=kernels.meta.pointwise.view_as_complex,
     function=functions_pointwise.view_as_complex,
 )
 register(
@@ -3137,6 +3423,7 @@ register(
     jvp=kernels_pointwise.view_as_real_jvp,
     tangents=(0,),
     array_function=kernels.pointwise.view_as_real,
+    meta="view",
     function=functions_pointwise.view_as_real,
 )
 register(
@@ -3148,6 +3435,7 @@ register(
     tangents=(1, 2),
     array_function=np.where,
     batching="elementwise",
+    meta="elementwise",
     function=functions_pointwise._where,
 )
 register_composite(operators.divmod, functions_pointwise.divmod, composites.pointwise.divmod)
@@ -3426,6 +3714,7 @@ register(
     jvp=kernels_products._einsum_jvp,
     tangents=(1,),
     array_function=kernels.products.einsum,
+    meta=kernels.meta.products.einsum,
     function=functions_products._einsum,
 )
 register(
@@ -3437,6 +3726,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.tensordot,
+    meta=kernels.meta.products.tensordot,
     function=functions_products._tensordot,
 )
 register(
@@ -3448,6 +3738,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.convolve,
+    meta=kernels.meta.products.convolve,
     function=functions_products.convolve,
 )
 register(
@@ -3459,6 +3750,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.correlate,
+    meta=kernels.meta.products.convolve,
     function=functions_products.correlate,
 )
 register(
@@ -3470,6 +3762,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.dot,
+    meta=kernels.meta.products.dot,
     function=functions_products.dot,
 )
 register(
@@ -3481,6 +3774,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.matmul,
+    meta=kernels.meta.products.matmul,
     function=functions_products.matmul,
 )
 register(
@@ -3492,6 +3786,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.outer,
+    meta=kernels.meta.products.outer,
     function=functions_products.outer,
 )
 register(
@@ -3502,6 +3797,7 @@ register(
     jvp=kernels_products.trace_jvp,
     tangents=(0,),
     array_function=kernels.products.trace,
+    meta=kernels.meta.products.trace,
     function=functions_products.trace,
 )
 register(
@@ -3513,6 +3809,7 @@ register(
     tangents=(0, 1),
     sums=True,
     array_function=kernels.products.vecdot,
+    meta=kernels.meta.products.vecdot,
     function=functions_products.vecdot,
 )
 register_composite(operators.cross, functions_products.cross, composites.products.cross)
@@ -3529,6 +3826,7 @@ register(
     jvp=kernels_reduction._exclusive_cumprod_jvp,
     tangents=(0,),
     array_function=kernels.reduction.exclusive_cumprod,
+    meta="same",
     function=functions_reduction._exclusive_cumprod,
 )
 register(
@@ -3539,6 +3837,7 @@ register(
     jvp=kernels_reduction._recurrence_jvp,
     tangents=(0, 1),
     array_function=kernels.reduction.recurrence,
+    meta="same",
     function=functions_reduction._recurrence,
 )
 register(
@@ -3549,12 +3848,14 @@ register(
     jvp=kernels_reduction._shift_jvp,
     tangents=(0,),
     array_function=kernels.reduction.shift,
+    meta="same",
     function=functions_reduction._shift,
 )
 register(
     operators._tie_weights,
     cpu=kernels_reduction._tie_weights_cpu,
     array_function=kernels.reduction.tie_weights,
+    meta="same",
     function=functions_reduction._tie_weights,
 )
 register(
@@ -3562,6 +3863,7 @@ register(
     cpu=kernels_reduction.all_cpu,
     array_function=np.all,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.all,
 )
 register(
@@ -3569,6 +3871,7 @@ register(
     cpu=kernels_reduction.any_cpu,
     array_function=np.any,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.any,
 )
 register(
@@ -3576,6 +3879,7 @@ register(
     cpu=kernels_reduction.argmax_cpu,
     array_function=np.argmax,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.argmax,
 )
 register(
@@ -3583,6 +3887,7 @@ register(
     cpu=kernels_reduction.argmin_cpu,
     array_function=np.argmin,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.argmin,
 )
 register(
@@ -3590,6 +3895,7 @@ register(
     cpu=kernels_reduction.count_nonzero_cpu,
     array_function=np.count_nonzero,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.count_nonzero,
 )
 register(
@@ -3601,6 +3907,7 @@ register(
     jvp=kernels_reduction.cummax_jvp,
     tangents=(0,),
     array_function=kernels.reduction.cummax,
+    meta="same",
     function=functions_reduction.cummax,
 )
 register(
@@ -3612,6 +3919,7 @@ register(
     jvp=kernels_reduction.cummin_jvp,
     tangents=(0,),
     array_function=kernels.reduction.cummin,
+    meta="same",
     function=functions_reduction.cummin,
 )
 register(
@@ -3622,6 +3930,7 @@ register(
     jvp=kernels_reduction.cumprod_jvp,
     tangents=(0,),
     array_function=np.cumprod,
+    meta=kernels.meta.reduction.cumsum,
     function=functions_reduction.cumprod,
 )
 register(
@@ -3632,6 +3941,7 @@ register(
     jvp=kernels_reduction.cumsum_jvp,
     tangents=(0,),
     array_function=np.cumsum,
+    meta=kernels.meta.reduction.cumsum,
     function=functions_reduction.cumsum,
 )
 register(
@@ -3642,6 +3952,7 @@ register(
     jvp=kernels_reduction.logcumsumexp_jvp,
     tangents=(0,),
     array_function=kernels.reduction.logcumsumexp,
+    meta="same",
     function=functions_reduction.logcumsumexp,
 )
 register(
@@ -3653,6 +3964,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.logsumexp,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.logsumexp,
 )
 register(
@@ -3664,6 +3976,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.max,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.max,
 )
 register(
@@ -3675,6 +3988,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.mean,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.mean,
 )
 register(
@@ -3686,6 +4000,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.min,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.min,
 )
 register(
@@ -3693,6 +4008,7 @@ register(
     cpu=kernels_reduction.nanargmax_cpu,
     array_function=np.nanargmax,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.nanargmax,
 )
 register(
@@ -3700,6 +4016,7 @@ register(
     cpu=kernels_reduction.nanargmin_cpu,
     array_function=np.nanargmin,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.nanargmin,
 )
 register(
@@ -3711,6 +4028,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.nanmax,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.nanmax,
 )
 register(
@@ -3722,6 +4040,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.nanmin,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.nanmin,
 )
 register(
@@ -3733,6 +4052,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.prod,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.prod,
 )
 register(
@@ -3744,6 +4064,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.std,
     batching="reduction",
+    meta=kernels.meta.reduction.std,
     function=functions_reduction.std,
 )
 register(
@@ -3755,6 +4076,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.sum,
     batching="reduction",
+    meta="reduction",
     function=functions_reduction.sum,
 )
 register(
@@ -3766,6 +4088,7 @@ register(
     tangents=(0,),
     array_function=kernels.reduction.var,
     batching="reduction",
+    meta=kernels.meta.reduction.var,
     function=functions_reduction.var,
 )
 register_composite(operators.average, functions_reduction.average, composites.reduction.average)
@@ -3812,6 +4135,7 @@ register(
     jvp=kernels_shape.as_strided_jvp,
     tangents=(0,),
     array_function=kernels.shape.as_strided,
+    meta="view",
     function=functions_shape.as_strided,
 )
 register(
@@ -3823,6 +4147,7 @@ register(
     jvp=kernels_shape.broadcast_to_jvp,
     tangents=(0,),
     array_function=kernels.shape.broadcast_to,
+    meta="view",
     function=functions_shape.broadcast_to,
 )
 register(
@@ -3833,6 +4158,7 @@ register(
     jvp=kernels_shape.concatenate_jvp,
     tangents=(0,),
     array_function=kernels.shape.concatenate,
+    meta=kernels.meta.shape.concatenate,
     function=functions_shape.concatenate,
 )
 register(
@@ -3843,6 +4169,7 @@ register(
     jvp=kernels_shape.constant_pad_jvp,
     tangents=(0,),
     array_function=kernels.shape.constant_pad,
+    meta=kernels.meta.shape.constant_pad,
     function=functions_shape._constant_pad,
 )
 register(
@@ -3854,6 +4181,7 @@ register(
     jvp=kernels_shape.diagonal_jvp,
     tangents=(0,),
     array_function=kernels.shape.diagonal,
+    meta="view",
     function=functions_shape.diagonal,
 )
 register(
@@ -3864,6 +4192,7 @@ register(
     jvp=kernels_shape.diagonal_backward_jvp,
     tangents=(0,),
     array_function=kernels.shape.diagonal_backward,
+    meta=kernels.meta.shape.diagonal_backward,
     function=functions_shape._diagonal_backward,
 )
 register(
@@ -3875,6 +4204,7 @@ register(
     jvp=kernels_shape.expand_dims_jvp,
     tangents=(0,),
     array_function=kernels.shape.expand_dims,
+    meta="view",
     function=functions_shape.expand_dims,
 )
 register(
@@ -3885,6 +4215,7 @@ register(
     jvp=kernels_shape.flip_jvp,
     tangents=(0,),
     array_function=kernels.shape.flip,
+    meta="same",
     function=functions_shape.flip,
 )
 register(
@@ -3896,6 +4227,7 @@ register(
     jvp=kernels_shape.matrix_transpose_jvp,
     tangents=(0,),
     array_function=kernels.shape.matrix_transpose,
+    meta="view",
     function=functions_shape.matrix_transpose,
 )
 register(
@@ -3907,6 +4239,7 @@ register(
     jvp=kernels_shape.moveaxis_jvp,
     tangents=(0,),
     array_function=kernels.shape.moveaxis,
+    meta="view",
     function=functions_shape.moveaxis,
 )
 register(
@@ -3918,6 +4251,7 @@ register(
     jvp=kernels_shape.permute_dims_jvp,
     tangents=(0,),
     array_function=kernels.shape.permute_dims,
+    meta="view",
     function=functions_shape.permute_dims,
 )
 register(
@@ -3928,6 +4262,7 @@ register(
     jvp=kernels_shape.repeat_jvp,
     tangents=(0,),
     array_function=kernels.shape.repeat,
+    meta=kernels.meta.shape.repeat,
     function=functions_shape.repeat,
 )
 register(
@@ -3939,6 +4274,7 @@ register(
     jvp=kernels_shape.reshape_jvp,
     tangents=(0,),
     array_function=kernels.shape.reshape,
+    meta=kernels.meta.shape.reshape,
     function=functions_shape.reshape,
 )
 register(
@@ -3949,6 +4285,7 @@ register(
     jvp=kernels_shape.roll_jvp,
     tangents=(0,),
     array_function=kernels.shape.roll,
+    meta="same",
     function=functions_shape.roll,
 )
 register(
@@ -3960,6 +4297,7 @@ register(
     jvp=kernels_shape.sliding_window_view_jvp,
     tangents=(0,),
     array_function=kernels.shape.sliding_window_view,
+    meta="view",
     function=functions_shape.sliding_window_view,
 )
 register(
@@ -3971,6 +4309,7 @@ register(
     jvp=kernels_shape.split_jvp,
     tangents=(0,),
     array_function=kernels.shape.split,
+    meta="view",
     function=functions_shape.split,
 )
 register(
@@ -3982,6 +4321,7 @@ register(
     jvp=kernels_shape.squeeze_jvp,
     tangents=(0,),
     array_function=kernels.shape.squeeze,
+    meta="view",
     function=functions_shape.squeeze,
 )
 register(
@@ -3992,6 +4332,7 @@ register(
     jvp=kernels_shape.stack_jvp,
     tangents=(0,),
     array_function=kernels.shape.stack,
+    meta=kernels.meta.shape.stack,
     function=functions_shape.stack,
 )
 register(
@@ -4003,6 +4344,7 @@ register(
     jvp=kernels_shape.swapaxes_jvp,
     tangents=(0,),
     array_function=kernels.shape.swapaxes,
+    meta="view",
     function=functions_shape.swapaxes,
 )
 register(
@@ -4013,6 +4355,7 @@ register(
     jvp=kernels_shape.tile_jvp,
     tangents=(0,),
     array_function=kernels.shape.tile,
+    meta=kernels.meta.shape.tile,
     function=functions_shape.tile,
 )
 register(
@@ -4023,6 +4366,7 @@ register(
     jvp=kernels_shape.tril_jvp,
     tangents=(0,),
     array_function=kernels.shape.tril,
+    meta=kernels.meta.shape.tril,
     function=functions_shape.tril,
 )
 register(
@@ -4033,6 +4377,7 @@ register(
     jvp=kernels_shape.triu_jvp,
     tangents=(0,),
     array_function=kernels.shape.triu,
+    meta=kernels.meta.shape.triu,
     function=functions_shape.triu,
 )
 register(
@@ -4044,6 +4389,7 @@ register(
     jvp=kernels_shape.unbind_jvp,
     tangents=(0,),
     array_function=kernels.shape.unbind,
+    meta="view",
     function=functions_shape.unbind,
 )
 register(
@@ -4054,6 +4400,7 @@ register(
     jvp=kernels_shape.window_backward_jvp,
     tangents=(0,),
     array_function=kernels.shape.window_backward,
+    meta=kernels.meta.shape.window_backward,
     function=functions_shape._window_backward,
 )
 register_composite(operators.append, functions_shape.append, composites.shape.append)
@@ -4094,30 +4441,35 @@ register(
     jvp=kernels_sorting._quantile_places_jvp,
     tangents=(0,),
     array_function=kernels.sorting.quantile_places,
+    meta="elementwise",
     function=functions_sorting._quantile_places,
 )
 register(
     operators._ranked,
     cpu=kernels_sorting._ranked_cpu,
     array_function=kernels.sorting.ranked,
+    meta=kernels.meta.sorting.ranked,
     function=functions_sorting._ranked,
 )
 register(
     operators.argpartition,
     cpu=kernels_sorting.argpartition_cpu,
     array_function=np.argpartition,
+    meta=kernels.meta.sorting.argpartition,
     function=functions_sorting.argpartition,
 )
 register(
     operators.argsort,
     cpu=kernels_sorting.argsort_cpu,
     array_function=kernels.sorting.argsort,
+    meta=kernels.meta.sorting.argsort,
     function=functions_sorting.argsort,
 )
 register(
     operators.argwhere,
     cpu=kernels_sorting.argwhere_cpu,
     array_function=np.argwhere,
+    meta="data_dependent",
     function=functions_sorting.argwhere,
 )
 register(
@@ -4128,30 +4480,35 @@ register(
     jvp=kernels_sorting.bincount_jvp,
     tangents=(1,),
     array_function=kernels.sorting.bincount,
+    meta="data_dependent",
     function=functions_sorting.bincount,
 )
 register(
     operators.digitize,
     cpu=kernels_sorting.digitize_cpu,
     array_function=np.digitize,
+    meta=kernels.meta.sorting.digitize,
     function=functions_sorting.digitize,
 )
 register(
     operators.flatnonzero,
     cpu=kernels_sorting.flatnonzero_cpu,
     array_function=np.flatnonzero,
+    meta="data_dependent",
     function=functions_sorting.flatnonzero,
 )
 register(
     operators.histogram,
     cpu=kernels_sorting.histogram_cpu,
     array_function=kernels.sorting.histogram,
+    meta=kernels.meta.sorting.histogram,
     function=functions_sorting.histogram,
 )
 register(
     operators.isin,
     cpu=kernels_sorting.isin_cpu,
     array_function=np.isin,
+    meta=kernels.meta.sorting.isin,
     function=functions_sorting.isin,
 )
 register(
@@ -4163,6 +4520,7 @@ register(
     jvp=kernels_sorting.kthvalue_jvp,
     tangents=(0,),
     array_function=kernels.sorting.kthvalue,
+    meta=kernels.meta.sorting.kthvalue,
     function=functions_sorting.kthvalue,
 )
 register(
@@ -4174,12 +4532,14 @@ register(
     jvp=kernels_sorting.mode_jvp,
     tangents=(0,),
     array_function=kernels.sorting.mode,
+    meta=kernels.meta.sorting.mode,
     function=functions_sorting.mode,
 )
 register(
     operators.searchsorted,
     cpu=kernels_sorting.searchsorted_cpu,
     array_function=kernels.sorting.searchsorted,
+    meta=kernels.meta.sorting.searchsorted,
     function=functions_sorting.searchsorted,
 )
 register(
@@ -4190,6 +4550,7 @@ register(
     jvp=kernels_sorting.sort_jvp,
     tangents=(0,),
     array_function=kernels.sorting.sort,
+    meta=kernels.meta.sorting.sort,
     function=functions_sorting.sort,
 )
 register(
@@ -4201,6 +4562,7 @@ register(
     jvp=kernels_sorting.topk_jvp,
     tangents=(0,),
     array_function=kernels.sorting.topk,
+    meta=kernels.meta.sorting.topk,
     function=functions_sorting.topk,
 )
 register(
@@ -4210,6 +4572,7 @@ register(
     node=kernels_sorting.unique_all_node,
     differentiable=(True, False, False, False),
     array_function=np.unique_all,
+    meta="data_dependent",
     function=functions_sorting.unique_all,
 )
 register(
@@ -4219,6 +4582,7 @@ register(
     node=kernels_sorting.unique_counts_node,
     differentiable=(True, False),
     array_function=np.unique_counts,
+    meta="data_dependent",
     function=functions_sorting.unique_counts,
 )
 register(
@@ -4228,6 +4592,7 @@ register(
     node=kernels_sorting.unique_inverse_node,
     differentiable=(True, False),
     array_function=np.unique_inverse,
+    meta="data_dependent",
     function=functions_sorting.unique_inverse,
 )
 register(
@@ -4236,6 +4601,7 @@ register(
     record=kernels_sorting.unique_values_record,
     node=kernels_sorting.unique_values_node,
     array_function=np.unique_values,
+    meta="data_dependent",
     function=functions_sorting.unique_values,
 )
 register_composite(operators.interp, functions_sorting.interp, composites.sorting.interp)
@@ -4262,6 +4628,7 @@ register(
     tangents=(0,),
     array_function=kernels.special_gamma.digamma,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.digamma,
 )
 register(
@@ -4272,6 +4639,7 @@ register(
     node=kernels_special.digamma__node,
     jvp=kernels_special.digamma_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_special.digamma_,
 )
 register(
@@ -4283,6 +4651,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.entr,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.entr,
 )
 register(
@@ -4294,6 +4663,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.erf,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.erf,
 )
 register(
@@ -4304,6 +4674,7 @@ register(
     node=kernels_special.erf__node,
     jvp=kernels_special.erf_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_special.erf_,
 )
 register(
@@ -4315,6 +4686,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.erfc,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.erfc,
 )
 register(
@@ -4325,6 +4697,7 @@ register(
     node=kernels_special.erfc__node,
     jvp=kernels_special.erfc_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_special.erfc_,
 )
 register(
@@ -4336,6 +4709,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.erfinv,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.erfinv,
 )
 register(
@@ -4346,6 +4720,7 @@ register(
     node=kernels_special.erfinv__node,
     jvp=kernels_special.erfinv_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_special.erfinv_,
 )
 register(
@@ -4357,6 +4732,7 @@ register(
     tangents=(0,),
     array_function=kernels.special_gamma.gamma,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.gamma,
 )
 register(
@@ -4368,6 +4744,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.i0,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.i0,
 )
 register(
@@ -4379,6 +4756,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.i1,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.i1,
 )
 register(
@@ -4390,6 +4768,7 @@ register(
     tangents=(0,),
     array_function=kernels.special_gamma.lgamma,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.lgamma,
 )
 register(
@@ -4400,6 +4779,7 @@ register(
     node=kernels_special.lgamma__node,
     jvp=kernels_special.lgamma_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_special.lgamma_,
 )
 register(
@@ -4411,6 +4791,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.logit,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.logit,
 )
 register(
@@ -4421,6 +4802,7 @@ register(
     node=kernels_special.logit__node,
     jvp=kernels_special.logit_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_special.logit_,
 )
 register(
@@ -4432,6 +4814,7 @@ register(
     tangents=(1,),
     array_function=kernels.special_gamma.polygamma,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.polygamma,
 )
 register(
@@ -4443,6 +4826,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.sigmoid,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.sigmoid,
 )
 register(
@@ -4453,6 +4837,7 @@ register(
     node=kernels_special.sigmoid__node,
     jvp=kernels_special.sigmoid_jvp,
     tangents=(0,),
+    meta="elementwise",
     function=functions_special.sigmoid_,
 )
 register(
@@ -4464,6 +4849,7 @@ register(
     tangents=(0,),
     array_function=kernels.special.softplus,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.softplus,
 )
 register(
@@ -4476,6 +4862,7 @@ register(
     sums=True,
     array_function=kernels.special.xlog1py,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.xlog1py,
 )
 register(
@@ -4488,6 +4875,7 @@ register(
     sums=True,
     array_function=kernels.special.xlogy,
     batching="elementwise",
+    meta="elementwise",
     function=functions_special.xlogy,
 )
 register(
@@ -4499,5 +4887,6 @@ register(
     jvp=kernels_special.xlogy_jvp,
     tangents=(0, 1),
     sums=True,
+    meta="elementwise",
     function=functions_special.xlogy_,
 )

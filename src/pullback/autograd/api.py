@@ -17,7 +17,6 @@ from pullback.autograd.engine import GraphTask
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node, output_of
-from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.turns import run_in_turn
 from pullback.autograd.view import edge_of, requires_grad
@@ -26,7 +25,7 @@ from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
 __all__ = ["Inputs", "Root", "Seeds", "backward", "checked_seed", "grad", "implicit_seed"]
 

@@ -26,7 +26,6 @@ from pullback.autograd.function_map import forward_of_samples, varies
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
-from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, version
 from pullback.autograd.saved_hooks import current_hooks, packed
 from pullback.autograd.tangents import below, keep_tangents, levels_of
@@ -34,7 +33,7 @@ from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, StateGuard, get_state, is_grad_enabled
 from pullback.errors import AutogradError, AutogradTypeError, DerivativeMissingError
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.autograd.payload_nodes import zeros_beside
 from pullback.autograd.saved import (
     load_array,
     load_output_array,
@@ -27,7 +26,14 @@ from pullback.errors import AutogradError, InferenceError
 from pullback.tensor.memory import check_writable, empty_in_layout
 from pullback.tensor.meta import Meta
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import NO_COUNTER, Tensor, born_here, fresh, version_of
+from pullback.tensor.tensor import (
+    NO_COUNTER,
+    Tensor,
+    born_here,
+    fresh,
+    version_of,
+    zeros_beside,
+)
 
 __all__ = ["Namespace", "arrays", "owned_copy", "tensors"]
 

@@ -7,16 +7,11 @@ weakly, and a backward pass looks for its own among them only if there are any.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from weakref import ref
 
-import numpy as np
-
 from pullback.autograd.node import Node
-from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["any_marked", "has_marks", "mark", "zeros_beside"]
+__all__ = ["any_marked", "has_marks", "mark"]
 
 _marked: dict[int, ref[Node]] = {}
 
@@ -35,9 +30,3 @@ def has_marks() -> bool:
 def any_marked(nodes: Iterable[Node]) -> bool:
     """Whether one of some nodes has been marked."""
     return any(id(node) in _marked for node in nodes)
-
-
-def zeros_beside(tensor: Tensor | None, shape: tuple[int, ...], dtype: Any) -> Tensor:
-    """Zeros that can be computed with together with a tensor, whatever that holds."""
-    held = None if tensor is None else tensor._array
-    return fresh(held.zeros(shape, dtype) if isinstance(held, Payload) else np.zeros(shape, dtype))

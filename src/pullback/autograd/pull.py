@@ -30,14 +30,14 @@ from pullback.autograd.hooks import run_tensor_hooks
 from pullback.autograd.level import TransformLevel, tangents_are_recorded
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import NO_EDGE, Edge, Node, next_sequence_number
-from pullback.autograd.payload_nodes import mark, zeros_beside
+from pullback.autograd.payload_nodes import mark
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.turns import run_in_turn
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import TRACKED, Tensor, fresh, meta_of, wrap
+from pullback.tensor.tensor import TRACKED, Tensor, fresh, meta_of, wrap, zeros_beside
 
 __all__ = ["Alias", "AliasGrad", "Pull", "Seeds", "records_outside", "released"]
 

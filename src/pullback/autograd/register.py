@@ -40,6 +40,7 @@ from pullback.dispatch.keys import (
 )
 from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TRANSFORM, get_state
 from pullback.dispatch.table import Kernel, OperatorEntry
+from pullback.meta import RULES, meta_kernel
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
 
 __all__ = ["Function", "refreshing", "register", "register_composite"]
@@ -58,6 +59,7 @@ def register(
     view: Function | None = None,
     inplace: Function | None = None,
     jvp: Function | None = None,
+    meta: str | Function | None = None,
     tangents: tuple[int, ...] = (),
     sums: bool = False,
     differentiable: tuple[bool, ...] = (True,),
@@ -79,6 +81,8 @@ def register(
     if factory:
         select = DispatchKey.BackendSelect
         entry.kernels[select] = [Kernel(cpu, select, linker=_select_backend)]
+    if meta is not None:
+        entry.kernels[DispatchKey.Meta] = [_meta_kernel(meta, cpu)]
     stock = cpu
     around: Function = partial(record_around, differentiable=differentiable)
     if view is not None:
@@ -206,6 +210,14 @@ def _select_backend(operator: Any, flags: int) -> Function:
     if kernel is None:
         return operator.below(own)  # type: ignore[no-any-return]  # raises, and says why
     return kernel.link(operator, own)  # type: ignore[no-any-return]
+
+
+def _meta_kernel(rule: str | Function, cpu: Function) -> Kernel:
+    def link(operator: Any, flags: int) -> Function:  # noqa: ARG001 - any flags
+        return meta_kernel(rule, cpu, operator.schema)
+
+    shown = RULES[rule] if isinstance(rule, str) else rule
+    return Kernel(shown, DispatchKey.Meta, linker=link)
 
 
 def refreshing(operator: Any) -> Function:

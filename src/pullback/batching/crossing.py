@@ -6,15 +6,16 @@ Called by the generated kernels of the table ``batching.yaml`` for plain arrays,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import NDArray
 
+from pullback.errors import NoDataError
 from pullback.tensor.batched import BatchedArray, Levels
 
-__all__ = ["Held", "add_level", "expand_level", "remove_level", "sum_level"]
+__all__ = ["Held", "add_level", "expand_level", "refuse_meta", "remove_level", "sum_level"]
 
 Held = NDArray[Any] | BatchedArray
 
@@ -59,3 +60,11 @@ def expand_level(x: Held, level: int, size: int) -> BatchedArray:
     """The same value for all samples of a level."""
     array, levels = _parts(x)
     return _with_first(np.broadcast_to(array, (size, *array.shape)), levels, level)
+
+
+def refuse_meta(x: Any, *_: int) -> NoReturn:
+    """Samples are computed, and shapes without data cannot be."""
+    raise NoDataError(
+        f"vmap: a meta tensor of shape {x.shape} has no data to map a function over; call the "
+        f"function with the shape of one sample"
+    )

@@ -108,13 +108,15 @@ def _op(item: Item) -> _Op:
             raise item.error(f"an operator needs the key {needed!r}")
     func = parse_func(fields["func"])
     variants = _words(fields.get("variants"), "variants", VARIANTS) or frozenset({"function"})
+    tags = _words(fields.get("tags"), "tags", None)
     dispatch = _dispatch(fields.get("dispatch"), func)
+    _with_meta(dispatch, func, tags)
     function = NativeFunction(
         func=func,
         variants=variants & {"function", "method"},
         dispatch=dispatch,
         is_abstract=is_abstract(dispatch, None),
-        tags=_words(fields.get("tags"), "tags", None),
+        tags=tags,
         doc=_doc(fields["doc"]),
         python=fields["python"].text("'python'") if "python" in fields else None,
         part=fields["part"].text("'part'") if "part" in fields else None,
@@ -160,6 +162,16 @@ def _dispatch(item: Item | None, func: FunctionSchema) -> dict[str, str]:
         key: kernel.text(f"the kernel for {key!r}")
         for key, kernel in item.mapping("'dispatch'").items()
     }
+
+
+def _with_meta(dispatch: dict[str, str], func: FunctionSchema, tags: frozenset[str]) -> None:
+    """Adds the rule for shapes where the entry implies it: views, and two tags."""
+    if "CPU" not in dispatch or "Meta" in dispatch:
+        return
+    if func.is_view:
+        dispatch["Meta"] = "view"
+    for tag in tags & {"elementwise", "reduction"}:
+        dispatch["Meta"] = tag
 
 
 def _check_unique(ops: Iterable[_Op]) -> None:

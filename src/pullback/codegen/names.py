@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pullback.codegen.load_yaml import nearest
-from pullback.codegen.native import NativeFunction
+from pullback.codegen.native import META_RULES, NativeFunction
 from pullback.errors import CodegenError
 
 __all__ = [
@@ -75,7 +75,8 @@ def check_arguments(function: NativeFunction) -> None:
     func = function.func
     has_arrays = "CPU" in function.dispatch
     taken = IN_KERNELS | _OF_NODES if has_arrays else IN_FUNCTIONS
-    modules = {kernel.split(".")[0] for kernel in function.dispatch.values()} if has_arrays else ()
+    kernels = set(function.dispatch.values()) - set(META_RULES)
+    modules = {kernel.split(".")[0] for kernel in kernels} if has_arrays else ()
     names = [argument.name for argument in func.arguments.flat_non_out]
     made = set().union(*map(derived_names, names))
     for name in names:
@@ -92,9 +93,10 @@ def kernel_names(package: Path) -> set[str]:
     """The functions of our own that tables may name; read from source, not imported."""
     found = set()
     for folder in _OWN:
-        for path in sorted((package / folder).glob("*.py")):
+        for path in sorted((package / folder).rglob("*.py")):
+            module = ".".join(path.relative_to(package).with_suffix("").parts)
             for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                found |= {f"{folder}.{path.stem}.{name}" for name in _defined(node)}
+                found |= {f"{module}.{name}" for name in _defined(node)}
     return found
 
 

@@ -17,6 +17,7 @@ from pullback.schema import FunctionSchema, SchemaKind
 
 __all__ = [
     "IMPLICIT_KEYS",
+    "META_RULES",
     "NativeFunction",
     "NativeFunctionsViewGroup",
     "families",
@@ -27,6 +28,9 @@ __all__ = [
 
 IMPLICIT_KEYS = frozenset({"CompositeImplicitAutograd", "CompositeImplicitAutogradNestedTensor"})
 """Keys whose kernels are made of other operators, and so differentiate by themselves."""
+
+META_RULES = ("elementwise", "reduction", "same", "view", "data_dependent")
+"""What may stand as the kernel for Meta instead of a function; ``pullback.meta.rules`` has them."""
 
 _Key = TypeVar("_Key")
 _NOT_A_VIEW = frozenset({"resize_", "resize_as_"})

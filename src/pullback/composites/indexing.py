@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape
-from pullback.tensor.tensor import Tensor, holds_number, wrap
+from pullback._generated.functions_sorting import flatnonzero
+from pullback.tensor.tensor import Tensor, has_values, holds_number, wrap
 
 __all__ = [
     "choose",
@@ -66,10 +67,11 @@ def index_select(self: Tensor, axis: int, index: Tensor) -> Tensor:
 
 def compress(condition: Tensor, self: Tensor, axis: int | None = None) -> Tensor:
     """The slices for which a condition holds."""
-    truth = np.asarray(condition._array)
-    if truth.ndim != 1:
-        raise ValueError(f"compress: the condition must have one axis, its shape is {truth.shape}")
-    return take(self, wrap(np.flatnonzero(truth)), axis)
+    if condition.ndim != 1:
+        raise ValueError(
+            f"compress: the condition must have one axis, its shape is {condition.shape}"
+        )
+    return take(self, flatnonzero(condition), axis)
 
 
 def masked_select(self: Tensor, mask: Tensor) -> Tensor:
@@ -83,8 +85,7 @@ def masked_select(self: Tensor, mask: Tensor) -> Tensor:
 
 def extract(condition: Tensor, self: Tensor) -> Tensor:
     """The elements for which a condition holds."""
-    places = np.flatnonzero(np.asarray(condition._array))
-    return indexing._index(shape.reshape(self, -1), [wrap(places)])
+    return indexing._index(shape.reshape(self, -1), [flatnonzero(condition)])
 
 
 def choose(self: Tensor, choices: Sequence[Tensor], mode: str = "raise") -> Tensor:
@@ -92,10 +93,10 @@ def choose(self: Tensor, choices: Sequence[Tensor], mode: str = "raise") -> Tens
     common = np.broadcast_shapes(self.shape, *(c.shape for c in choices))
     layers = shape.stack([shape.broadcast_to(c, common) for c in choices])
     numbers = _within("choose", self, len(choices), mode)
-    if mode == "raise" and np.any(np.asarray(numbers._array) < 0):
+    if mode == "raise" and has_values(numbers) and np.any(numbers._array < 0):
         raise ValueError("choose: a number is negative; the first choice is 0")
-    spread = np.broadcast_to(np.asarray(numbers._array), common)
-    return indexing._index(layers, [wrap(spread), *map(wrap, np.indices(common, sparse=True))])
+    spread = shape.broadcast_to(numbers, common)
+    return indexing._index(layers, [spread, *map(wrap, np.indices(common, sparse=True))])
 
 
 def _recycled(values: Tensor, count: int) -> Tensor:

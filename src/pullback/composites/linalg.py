@@ -16,8 +16,8 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
-from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, wrap
+from pullback._generated.functions_creation import _zeros_like
+from pullback.tensor.tensor import Tensor, has_values, wrap
 
 __all__ = [
     "cond",
@@ -148,7 +148,7 @@ def cond(x: Tensor, p: Any = None) -> Tensor:
             )
     known = pointwise.logical_not(reduction.any(pointwise.isnan(x), (-2, -1)))
     undefined = pointwise.logical_and(pointwise.isnan(ratio), known)
-    if not isinstance(undefined._array, Payload) and not undefined._array.any():
+    if has_values(undefined) and not undefined._array.any():
         return ratio
     return pointwise._where(undefined, wrap(np.asarray(inf, ratio.dtype)), ratio)
 
@@ -160,8 +160,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     if not isinstance(n, int | np.integer):
         raise TypeError(f"linalg.matrix_power: n is {n!r}; an integer is needed")
     if n == 0:
-        one = np.eye(x.shape[-1], dtype=x.dtype)
-        return wrap(np.array(np.broadcast_to(one, x.shape)))
+        return pointwise.add(_zeros_like(x), np.eye(x.shape[-1], dtype=bool))
     square = linalg.linalg_inv(x) if n < 0 else x
     left, result = abs(int(n)), None
     while True:

@@ -14,6 +14,7 @@ from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_pointwise import exp, log, minimum, negative, sqrt
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import broadcast_to, reshape
+from pullback.tensor.tensor import has_values
 
 __all__ = [
     "binary_cross_entropy",
@@ -95,6 +96,13 @@ def _by_class(weight: Any, x: Any) -> Any:
     return reshape(weight, (classes, *[1] * (x.ndim - 2)))
 
 
+def _mean_over(loss: Any, counts: Any) -> Any:
+    """The sum of losses over how many of them count."""
+    if has_values(counts):
+        return sum(loss) * _over(sum(counts).item())
+    return sum(loss) / sum(counts, dtype=loss.dtype)
+
+
 def nll_loss(
     x: Any,
     target: Any,
@@ -108,7 +116,7 @@ def nll_loss(
     if weight is None:
         if reduction != "mean":
             return _reduced("nll_loss", loss, reduction)
-        return sum(loss) * _over(sum(target != ignore_index).item())
+        return _mean_over(loss, target != ignore_index)
     weights = private._pick(broadcast_to(_by_class(weight, x), x.shape), target, ignore_index)
     loss = loss * weights
     return (
@@ -141,7 +149,7 @@ def cross_entropy(
     if reduction != "mean":
         smooth = _reduced("cross_entropy", smooth, reduction)
     elif weight is None:
-        smooth = sum(smooth) * _over(sum(counts).item())
+        smooth = _mean_over(smooth, counts)
     else:
         weights = broadcast_to(_by_class(weight, x), x.shape)
         smooth = sum(smooth) / sum(private._pick(weights, target, ignore_index))
@@ -205,7 +213,7 @@ def gaussian_nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative log likelihood of targets; a variance is at least eps."""
-    if sum(var < 0).item():
+    if has_values(var) and sum(var < 0).item():
         raise ValueError("gaussian_nll_loss: var has negative entries")
     if var.ndim == x.ndim - 1 and var.shape == x.shape[:-1]:
         var = reshape(var, (*var.shape, 1))

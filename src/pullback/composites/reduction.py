@@ -212,7 +212,8 @@ def _with_initial(x: Tensor, axis: int, initial: float | None) -> Tensor:
         return x
     shape = list(x.shape)
     shape[axis] = 1
-    return concatenate([wrap(np.full(shape, initial, x.dtype)), x], axis)
+    start = broadcast_to(wrap(np.full((), initial, x.dtype)), shape)
+    return concatenate([start, x], axis)
 
 
 def diff(

@@ -15,7 +15,7 @@ from pullback._generated import functions_shape as shape_functions
 from pullback._generated.functions_indexing import _index
 from pullback._generated.functions_pointwise import clone
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor, zeros_beside
 
 __all__ = [
     "append",
@@ -124,7 +124,7 @@ def ascontiguousarray(self: Tensor) -> Tensor:
     if not self.ndim:
         return shape_functions.reshape(self, 1)
     held = self._array
-    contiguous = not isinstance(held, Payload) and held.flags.c_contiguous
+    contiguous = held.contiguous if isinstance(held, Payload) else held.flags.c_contiguous
     return self if contiguous else shape_functions.reshape(self, self.shape, copy=True)
 
 
@@ -255,6 +255,6 @@ def resize(self: Tensor, shape: int | Sequence[int]) -> Tensor:
         raise ValueError(f"resize: all lengths of {lengths} must be at least 0")
     count = prod(lengths)
     if not self.size:
-        return wrap(np.zeros(lengths, self.dtype))
+        return zeros_beside(self, lengths, self.dtype)
     places = np.arange(count) % self.size
     return shape_functions.reshape(_index(ravel(self), [places]), lengths)

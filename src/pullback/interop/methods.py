@@ -127,13 +127,6 @@ def _imatmul(self: Tensor, other: Any) -> Tensor:
     return indexing.copy_(self, products.matmul(self, other))
 
 
-def _to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
-    """The tensor itself: there is one device, ``"cpu"``."""
-    if device != "cpu" or stream is not None:
-        raise ValueError(f"to_device: device must be 'cpu' and stream None, not {device!r}")
-    return self
-
-
 def _tobytes(self: Tensor, order: str = "C") -> bytes:
     """The bytes of the elements."""
     return raw(self).tobytes(order)  # type: ignore[arg-type]
@@ -150,7 +143,6 @@ _MEMBERS: dict[str, Any] = {
     "put": _put,
     "resize": _resize,
     "sort": _sort,
-    "to_device": _to_device,
     "tobytes": _tobytes,
     "__contains__": _contains,
     "__copy__": pointwise.clone,

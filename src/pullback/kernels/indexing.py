@@ -18,6 +18,7 @@ from pullback.errors import InplaceError
 __all__ = [
     "Array",
     "Indices",
+    "check_index",
     "copy_",
     "fill_",
     "gather",
@@ -204,8 +205,8 @@ def put_along_axis(
     return result
 
 
-def _torch_grid(name: str, x: Array, axis: int, index: Array) -> tuple[Any, ...]:
-    """As `_grid`, for an index that may be shorter than the tensor along the other axes."""
+def check_index(name: str, x: Any, axis: int, index: Any) -> int:
+    """Refuses an index that has more places along other axes than the tensor; gives the axis."""
     if not -max(x.ndim, 1) <= axis < max(x.ndim, 1):
         raise np.exceptions.AxisError(axis, x.ndim, name)
     axis %= max(x.ndim, 1)
@@ -215,7 +216,14 @@ def _torch_grid(name: str, x: Array, axis: int, index: Array) -> tuple[Any, ...]
             f"{name}: an index of shape {index.shape} does not fit a tensor of shape {x.shape} "
             f"along axis {axis}; the other axes may not be longer"
         )
-    return _grid(index.shape, axis, index)
+    if not np.issubdtype(index.dtype, np.integer):
+        raise IndexError(f"{name}: the indices must be integers, not {index.dtype}")
+    return axis
+
+
+def _torch_grid(name: str, x: Array, axis: int, index: Array) -> tuple[Any, ...]:
+    """As `_grid`, for an index that may be shorter than the tensor along the other axes."""
+    return _grid(index.shape, check_index(name, x, axis, index), index)
 
 
 def gather(x: Array, axis: int, index: Array) -> Array:

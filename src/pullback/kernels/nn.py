@@ -12,6 +12,7 @@ from pullback.kernels.random import source_of_numbers
 
 __all__ = [
     "Array",
+    "check_linear",
     "dropout",
     "embedding",
     "embedding_backward",
@@ -27,17 +28,22 @@ Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
 
 def linear(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """``x @ weight.T + bias``, as one product of matrices."""
-    if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[1]:
-        raise ValueError(
-            f"linear: the last axis of the input of shape {list(x.shape)} does not fit the weight "
-            f"of shape {list(weight.shape)}, which has to be (outputs, inputs)"
-        )
+    check_linear(x, weight)
     rows = x.reshape(prod(x.shape[:-1]), x.shape[-1]) if x.ndim > 2 else x
     result = np.matmul(rows, weight.T)
     if bias is not None:
         same = np.result_type(result, bias) == result.dtype
         result = np.add(result, bias, out=result if same else None)
     return result.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def check_linear(x: Array, weight: Array) -> None:
+    """Refuses a weight that is no matrix, or not one for such an input."""
+    if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"linear: the last axis of the input of shape {list(x.shape)} does not fit the weight "
+            f"of shape {list(weight.shape)}, which has to be (outputs, inputs)"
+        )
 
 
 def embedding(indices: Array, weight: Array, padding_idx: int | None = None) -> Array:  # noqa: ARG001

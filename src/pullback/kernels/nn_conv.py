@@ -23,6 +23,8 @@ __all__ = [
     "Array",
     "Ints",
     "Windows",
+    "check_columns",
+    "check_conv",
     "col2im",
     "conv",
     "conv_input",
@@ -131,7 +133,7 @@ def _grouped(g: Array, groups: int) -> Array:
     return moved.reshape(groups, g.shape[1] // groups, g.shape[0] * prod(g.shape[2:]))
 
 
-def _check(x: Array, w: Array, bias: Array | None, groups: int) -> None:
+def check_conv(x: Array, w: Array, bias: Array | None, groups: int) -> None:
     """Refuses channels that do not fit the weight and the groups."""
     name = "convolution"
     if groups < 1 or w.shape[0] % groups:
@@ -161,7 +163,7 @@ def conv(
     groups: int,
 ) -> Array:
     """Slides a kernel over an image; the sum of products at each place."""
-    _check(x, w, bias, groups)
+    check_conv(x, w, bias, groups)
     win = windows(w.shape[2:], stride, padding, dilation)
     out = win.out(x.shape[2:])
     matrix = w.reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
@@ -227,6 +229,18 @@ def im2col(x: Array, kernel_size: Ints, dilation: Ints, padding: Ints, stride: I
     return np.ascontiguousarray(moved)
 
 
+def check_columns(columns: Array, win: Windows, output_size: Ints) -> None:
+    """Refuses columns that are not the windows of an image of a size."""
+    out = win.out(output_size, "fold")
+    _, rows, count = columns.shape
+    if rows % prod(win.kernel) or count != prod(out):
+        raise ValueError(
+            f"fold: columns of shape {list(columns.shape)} do not fit: expected "
+            f"(N, C * {prod(win.kernel)}, {prod(out)}) for the size {list(output_size)} and the "
+            f"kernel {list(win.kernel)}"
+        )
+
+
 def col2im(
     columns: Array,
     output_size: Ints,
@@ -238,13 +252,8 @@ def col2im(
     """The sum of windows laid back where they came from: (N, C, *output_size)."""
     win = windows(kernel_size, stride, padding, dilation)
     out = win.out(output_size, "fold")
-    batch, rows, count = columns.shape
-    if rows % prod(win.kernel) or count != prod(out):
-        raise ValueError(
-            f"fold: columns of shape {list(columns.shape)} do not fit: expected "
-            f"(N, C * {prod(win.kernel)}, {prod(out)}) for the size {list(output_size)} and the "
-            f"kernel {list(kernel_size)}"
-        )
+    check_columns(columns, win, output_size)
+    batch, rows, _ = columns.shape
     image: Array = np.zeros(
         (batch, rows // prod(win.kernel), *win.padded(output_size)), columns.dtype
     )

@@ -12,6 +12,7 @@ __all__ = [
     "Array",
     "bce",
     "bce_with_logits",
+    "check_classes",
     "huber_loss",
     "l1_loss",
     "mse_loss",
@@ -99,8 +100,8 @@ def bce_with_logits(x: Array, target: Array, pos_weight: Array | None = None) ->
     return (1 - target) * x + cost
 
 
-def _known(name: str, x: Array, target: Array, classes: int, ignore: int) -> tuple[Array, Array]:
-    """Which targets count, and numbers of classes that exist for the others."""
+def check_classes(name: str, x: Array, target: Array) -> None:
+    """Refuses a target that has not one class for each row of the input."""
     if target.dtype.kind not in "iu":
         raise TypeError(f"{name}: the target has dtype {target.dtype}; classes are integers")
     axis = min(1, x.ndim - 1)
@@ -109,6 +110,11 @@ def _known(name: str, x: Array, target: Array, classes: int, ignore: int) -> tup
             f"{name}: the target of shape {list(target.shape)} does not fit the input of shape "
             f"{list(x.shape)}, whose classes are on axis {axis}"
         )
+
+
+def _known(name: str, x: Array, target: Array, classes: int, ignore: int) -> tuple[Array, Array]:
+    """Which targets count, and numbers of classes that exist for the others."""
+    check_classes(name, x, target)
     counts = target != ignore
     numbers = np.where(counts, target, 0)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < classes:

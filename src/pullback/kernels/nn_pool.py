@@ -22,16 +22,18 @@ __all__ = [
     "adaptive_max_pool",
     "avg_pool",
     "avg_pool_backward",
+    "check_divisor",
     "max_pool",
     "plane_gather",
     "plane_scatter",
+    "pool_windows",
 ]
 
 Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
 Ints = Sequence[int]
 
 
-def _windows(
+def pool_windows(
     name: str,
     space: Ints,
     kernel: Ints,
@@ -69,7 +71,7 @@ def max_pool(
 ) -> tuple[Array, Array]:
     """The largest element of each window, and its place; the first of equal ones, or a NaN."""
     space = x.shape[2:]
-    win, out = _windows("max_pool", space, kernel, stride, padding, dilation, ceil_mode)
+    win, out = pool_windows("max_pool", space, kernel, stride, padding, dilation, ceil_mode)
     floating = x.dtype.kind == "f"
     has_nan = floating and bool(np.isnan(x).any())
     image = pad(x, win.padding, -np.inf if floating else np.iinfo(x.dtype).min)
@@ -119,11 +121,16 @@ def plane_gather(x: Array, indices: Array) -> Array:
     return np.take_along_axis(planes, flat, axis=2).reshape(indices.shape)
 
 
+def check_divisor(override: int | None) -> None:
+    """Refuses to divide by zero."""
+    if override == 0:
+        raise ValueError("avg_pool: divisor_override is 0")
+
+
 def _divisor(win: Windows, space: Ints, out: Ints, include_pad: bool, override: int | None) -> Any:
     """By what each window's sum is divided."""
+    check_divisor(override)
     if override is not None:
-        if override == 0:
-            raise ValueError("avg_pool: divisor_override is 0")
         return override
     count: Any = 1
     for axis, n in enumerate(space):
@@ -148,7 +155,7 @@ def avg_pool(
     """The mean of each window."""
     space = x.shape[2:]
     ones = (1,) * len(space)
-    win, out = _windows("avg_pool", space, kernel, stride, padding, ones, ceil_mode)
+    win, out = pool_windows("avg_pool", space, kernel, stride, padding, ones, ceil_mode)
     image = pad(x, win.padding)
     total = np.zeros((*x.shape[:2], *out), x.dtype)
     for _, where in win.places(out):
@@ -168,7 +175,7 @@ def avg_pool_backward(
 ) -> Array:
     """Gives each element of a window its share of the gradient."""
     ones = (1,) * len(space)
-    win, out = _windows("avg_pool", space, kernel, stride, padding, ones, ceil_mode)
+    win, out = pool_windows("avg_pool", space, kernel, stride, padding, ones, ceil_mode)
     share = _divided(grad, _divisor(win, space, out, include_pad, override))
     image: Array = np.zeros((*grad.shape[:2], *win.padded(space)), share.dtype)
     for _, where in win.places(out):

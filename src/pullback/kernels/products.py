@@ -16,12 +16,14 @@ from pullback.kernels.naming import named
 
 __all__ = [
     "Array",
+    "check_vectors",
     "convolve",
     "correlate",
     "cross",
     "dot",
     "einsum",
     "matmul",
+    "mismatch",
     "outer",
     "tensordot",
     "trace",
@@ -36,10 +38,10 @@ def matmul(a: Array, b: Array) -> Any:
     try:
         return np.matmul(a, b)
     except ValueError:
-        raise ValueError(f"matmul: {_mismatch(a, b)}") from None
+        raise ValueError(f"matmul: {mismatch(a, b)}") from None
 
 
-def _mismatch(a: Array, b: Array) -> str:
+def mismatch(a: Any, b: Any) -> str:
     """Why two shapes have no matrix product."""
     x, y = np.shape(a), np.shape(b)
     text = f"shapes {x} and {y} do not match"
@@ -58,7 +60,7 @@ def dot(a: Any, b: Any) -> Any:
     try:
         return np.dot(a, b)
     except ValueError:
-        raise ValueError(f"dot: {_mismatch(a, b)}") from None
+        raise ValueError(f"dot: {mismatch(a, b)}") from None
 
 
 @named("")
@@ -121,18 +123,19 @@ def trace(
 
 def convolve(a: Array, v: Array, mode: str = "full") -> Array:
     """The convolution of two vectors."""
-    _check_vectors("convolve", a, v)
+    check_vectors("convolve", a, v)
     return np.convolve(a, v, mode)  # type: ignore[call-overload,no-any-return]
 
 
 def correlate(a: Array, v: Array, mode: str = "valid") -> Array:
     """The correlation of two vectors, the second conjugated."""
-    _check_vectors("correlate", a, v)
+    check_vectors("correlate", a, v)
     return np.correlate(a, v, mode)  # type: ignore[call-overload,no-any-return]
 
 
-def _check_vectors(name: str, a: Array, v: Array) -> None:
-    if np.ndim(a) != 1 or np.ndim(v) != 1 or not len(a) or not len(v):
+def check_vectors(name: str, a: Any, v: Any) -> None:
+    """Refuses what is no vector with elements."""
+    if np.ndim(a) != 1 or np.ndim(v) != 1 or not np.size(a) or not np.size(v):
         raise ValueError(
             f"{name}: shapes {np.shape(a)} and {np.shape(v)} given; both must be vectors with at "
             "least one element"

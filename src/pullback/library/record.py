@@ -15,7 +15,7 @@ from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
 from pullback.autograd.node import Edge, HookLists, get_following
-from pullback.autograd.payload_nodes import mark, zeros_beside
+from pullback.autograd.payload_nodes import mark
 from pullback.autograd.register import refreshing
 from pullback.autograd.view import edge_of, view_of
 from pullback.dispatch import OpOverload, after_autograd
@@ -29,7 +29,7 @@ from pullback.library.rules import Rules
 from pullback.library.running import QUIET, quiet, tensors_in
 from pullback.tensor.meta import Creation
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, version_of, wrap
+from pullback.tensor.tensor import Tensor, version_of, wrap, zeros_beside
 
 __all__ = ["CustomOpNode", "autograd_linker"]
 

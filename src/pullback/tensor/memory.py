@@ -16,10 +16,13 @@ from pullback.tensor.payload import Payload
 __all__ = [
     "Array",
     "check_cast",
+    "check_fits",
     "check_no_partial_overlap",
     "check_writable",
     "empty_in_layout",
     "layout_of",
+    "layout_of_strides",
+    "overlap_error",
     "overwrite",
 ]
 
@@ -30,12 +33,17 @@ def check_writable(array: Array, name: str) -> None:
     """Refuses to write where elements share memory, or where NumPy forbids it."""
     flags = array.flags
     if not flags.forc and _overlaps_itself(array):
-        raise InplaceError(
-            f"{name}: unsupported operation: more than one element of the written-to tensor "
-            f"refers to a single memory location. clone() the tensor before writing to it."
-        )
+        raise overlap_error(name)
     if not flags.writeable:
         raise InplaceError(f"{name}: the memory of the tensor is read-only; clone() it first")
+
+
+def overlap_error(name: str) -> InplaceError:
+    """The error for a write where elements share memory."""
+    return InplaceError(
+        f"{name}: unsupported operation: more than one element of the written-to tensor refers to "
+        f"a single memory location. clone() the tensor before writing to it."
+    )
 
 
 def _overlaps_itself(array: Array) -> bool:
@@ -60,16 +68,21 @@ def _overlaps_itself(array: Array) -> bool:
 def overwrite(target: Array, result: Array, name: str, lead: int = 0) -> None:
     """Puts the result of an in-place operator into an array; the first `lead` axes are not told."""
     if result.shape != target.shape:
-        found, wanted = np.broadcast_shapes(result.shape, target.shape), target.shape
-        if found != wanted:
-            raise InplaceError(
-                f"{name}: output with shape {list(wanted[lead:])} doesn't match the broadcast "
-                f"shape {list(found[lead:])}"
-            )
+        check_fits(result.shape, target.shape, name, lead)
     if result.dtype is not target.dtype:
         check_cast(result.dtype, target.dtype, name)
     check_writable(target, name)
     target[...] = result
+
+
+def check_fits(result: tuple[int, ...], target: tuple[int, ...], name: str, lead: int = 0) -> None:
+    """Refuses to write a shape where it has no place; the first `lead` axes are not told."""
+    found = np.broadcast_shapes(result, target)
+    if found != target:
+        raise InplaceError(
+            f"{name}: output with shape {list(target[lead:])} doesn't match the broadcast shape "
+            f"{list(found[lead:])}"
+        )
 
 
 def check_cast(result: np.dtype[Any], target: np.dtype[Any], name: str) -> None:
@@ -123,7 +136,12 @@ def layout_of(array: Array) -> tuple[int, ...]:
     """The axes from the widest stride to the narrowest: the order in which memory runs."""
     if array.flags.c_contiguous:
         return tuple(range(array.ndim))
-    return tuple(sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis])))
+    return layout_of_strides(array.strides)
+
+
+def layout_of_strides(strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes from the widest stride to the narrowest."""
+    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
 
 
 def empty_in_layout(shape: tuple[int, ...], dtype: Any, layout: tuple[int, ...]) -> Array:

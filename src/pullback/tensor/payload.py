@@ -86,6 +86,15 @@ class Payload:
         return tuple(range(self.ndim))
 
     @property
+    def contiguous(self) -> bool:
+        """Whether the elements are known to lie in memory in C order, without gaps."""
+        return False
+
+    def view(self, dtype: Any) -> Payload:  # noqa: ARG002 - for subclasses
+        """The same memory read as another dtype."""
+        raise self.refusal("view(dtype)")
+
+    @property
     def strides(self) -> tuple[int, ...]:
         """Bytes from one element to the next, for each axis."""
         raise self.refusal("strides")

@@ -39,6 +39,7 @@ __all__ = [
     "birthplace",
     "born_here",
     "fresh",
+    "has_values",
     "holds_number",
     "meta_of",
     "note_tensor",
@@ -46,6 +47,7 @@ __all__ = [
     "share_counter",
     "version_of",
     "wrap",
+    "zeros_beside",
 ]
 
 Edge = tuple[Any, int]
@@ -280,6 +282,17 @@ def as_operand(value: Any) -> Tensor:
 def holds_number(tensor: Tensor) -> bool:
     """Whether an operand is a Python number, which has no dtype of its own."""
     return type(tensor._array) in _PYTHON_NUMBERS
+
+
+def has_values(tensor: Tensor) -> bool:
+    """Whether a tensor's elements can be looked at: it holds an array or a number, no payload."""
+    return not isinstance(tensor._array, Payload)
+
+
+def zeros_beside(tensor: Tensor | None, shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """Zeros that can be computed with together with a tensor, whatever that holds."""
+    held = None if tensor is None else tensor._array
+    return fresh(held.zeros(shape, dtype) if isinstance(held, Payload) else np.zeros(shape, dtype))
 
 
 def meta_of(tensor: Tensor) -> Meta:

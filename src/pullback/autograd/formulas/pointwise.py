@@ -60,7 +60,7 @@ def real_part(xp: Any, x: Any) -> Any:
 
 def zero_gradient(xp: Any, grad: Any) -> Any:
     """A gradient of zeros, which is no part of a graph."""
-    return xp.zeros(grad.shape, grad.dtype)
+    return xp.zeros_like(grad)
 
 
 def whole_part(xp: Any, self: Any, other: Any, result: Any) -> Any:
@@ -114,7 +114,7 @@ def turned(xp: Any, grad: Any, self: Any, result: Any) -> Any:
 def slope_of_angle(xp: Any, self: Any, deg: bool) -> Any:
     """The gradient of the angle of a complex number, at a right angle to it; 0 for real ones."""
     if self.dtype.kind != "c":
-        return xp.zeros(self.shape, self.dtype)
+        return xp.zeros_like(self)
     size = xp.real(self * xp.conjugate(self))
     return self * (180j / math.pi if deg else 1j) / xp.where(size == 0, 1, size)
 

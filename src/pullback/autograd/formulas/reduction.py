@@ -71,7 +71,7 @@ def var_backward(
 ) -> Any:
     """The gradient of a variance."""
     if not x.size:
-        return xp.zeros(list(x.shape), x.dtype)
+        return xp.zeros_like(x)
     difference, scale = deviation(xp, x, axis, ddof, correction)
     return scale * expand_reduced(xp, grad, x.shape, axis, keepdims) * difference
 

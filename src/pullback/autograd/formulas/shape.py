@@ -50,7 +50,7 @@ def as_strided_backward(
     places = np.asarray(storage_offset)
     for n, step in zip(taken, strides, strict=True):
         places = places[..., None] + step * np.arange(n)
-    flat = xp.index_put(xp.zeros([prod(shape)], grad.dtype), [places], grad, True)
+    flat = xp.index_put(xp.zeros_for(grad, [prod(shape)]), [places], grad, True)
     return xp.reshape(flat, shape)
 
 
@@ -93,7 +93,7 @@ def split_backward(xp: Any, grads: Sequence[Any], shape: Shape, cuts: Any, axis:
     follows = [0, *(stop for _, stop in bounds)]
     if all(start == last for (start, _), last in zip(bounds, follows, strict=False)):
         return xp.concatenate(grads, axis)
-    total = xp.zeros(shape, grads[0].dtype)
+    total = xp.zeros_for(grads[0], shape)
     for grad, (start, stop) in zip(grads, bounds, strict=True):
         place = (slice(None),) * axis + (slice(start, stop),)
         total = total + xp.getitem_backward(grad, shape, place)
@@ -124,7 +124,7 @@ def repeat_backward(xp: Any, grad: Any, shape: Shape, repeats: Any, axis: int | 
         apart = xp.reshape(grad, [*before, n, int(counts.reshape(())), *after])
         return xp.reshape(xp.sum(apart, [len(before) + 1]), shape)
     sources = np.repeat(np.arange(n), counts)
-    total = xp.zeros([*before, n, *after], grad.dtype)
+    total = xp.zeros_for(grad, [*before, n, *after])
     total = xp.index_put(total, [*[None] * len(before), sources], grad, True)
     return xp.reshape(total, shape)
 

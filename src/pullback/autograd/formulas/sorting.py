@@ -17,7 +17,7 @@ def sort_backward(
     """Moves the gradients of sorted elements back to where these came from."""
     line, axis = (xp.reshape(x, [-1]), 0) if axis is None else (x, axis)
     order = xp.argsort(line, axis, descending=descending, stable=stable)
-    back = xp.put_along_axis(xp.zeros(line.shape, grad.dtype), order, grad, axis)
+    back = xp.put_along_axis(xp.zeros_for(grad, line.shape), order, grad, axis)
     return xp.reshape(back, list(x.shape))
 
 
@@ -44,7 +44,7 @@ def picked_backward(
     """Moves the gradients of picked elements back to where these came from."""
     if not keepdims:
         grad, indices = xp.expand_dims(grad, axis), xp.expand_dims(indices, axis)
-    return xp.put_along_axis(xp.zeros(shape, grad.dtype), indices, grad, axis)
+    return xp.put_along_axis(xp.zeros_for(grad, shape), indices, grad, axis)
 
 
 def quantile_slope(xp: Any, count: Any, method: str) -> Any:  # noqa: ARG001 - called as a formula

@@ -14,6 +14,7 @@ from pullback.codegen.emit.kernels import array_function, emit_composite, emit_k
 from pullback.codegen.emit.model import Emitted
 from pullback.codegen.emit.nodes import emit_node
 from pullback.codegen.emit.source import quoted
+from pullback.codegen.native import META_RULES
 from pullback.schema import SchemaKind
 
 __all__ = [
@@ -232,6 +233,8 @@ def register_module(families: Families) -> str:
     """The module that fills the tables of every operator."""
     ops = [op for members in families.values() for op in members]
     arrays = [op.function.dispatch["CPU"] for op in with_arrays(ops)]
+    metas = {op.function.dispatch.get("Meta", "") for op in with_arrays(ops)}
+    arrays += sorted(metas - set(META_RULES))
     made = [op.function.dispatch[_COMPOSITE] for op in composites(ops)]
     text = _header("Fills the dispatch tables of every operator.", f"{len(families)} tables")
     text += _kernel_imports(arrays + made)
@@ -290,5 +293,8 @@ def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
         kind = next((_BATCHING[tag] for tag in op.function.tags if tag in _BATCHING), None)
         if kind is not None:
             items.append(f"batching={kind!r}")
+    meta = op.function.dispatch.get("Meta")
+    if meta is not None:
+        items.append(f"meta={quoted(meta) if meta in META_RULES else meta}")
     items.append(f"function=functions_{family}.{public_name(op)}")
     return "register(\n" + "".join(f"    {item},\n" for item in items) + ")\n"

@@ -1,0 +1,57 @@
+"""Where tensors are made: on the CPU, or on the meta device, which has shapes and no data.
+
+The functions of ``creation.py`` ask here which kernel makes what they were asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pullback._generated import functions_creation as functions
+from pullback._generated import operators
+from pullback.dispatch.keys import KEY_BITS, DispatchKey
+from pullback.meta import meta_tensor
+from pullback.tensor.tensor import Tensor, as_operand, fresh
+
+__all__ = ["check_device", "maker_like", "maker_on", "tensor_on"]
+
+_DEVICES = ("cpu", "meta")
+
+
+def check_device(device: str | None, *only: str) -> None:
+    """Refuses a device that does not exist, or is none of those that are possible here."""
+    known = only or _DEVICES
+    if device is not None and device not in known:
+        listed = " or ".join(map(repr, known))
+        raise ValueError(f"device must be {listed}, or None, not {device!r}")
+
+
+def maker_on(device: str | None, name: str) -> Callable[..., Tensor]:
+    """The function of a creation operator for a device.
+
+    >>> maker_on("meta", "zeros")((2, 3), None).shape
+    (2, 3)
+    """
+    check_device(device)
+    if device == "meta":
+        entry: Any = getattr(operators, name)
+        return entry.link_call(KEY_BITS[DispatchKey.Meta])  # type: ignore[no-any-return]
+    return getattr(functions, "_" + name)  # type: ignore[no-any-return]
+
+
+def tensor_on(device: str | None, array: NDArray[Any]) -> Tensor:
+    """The tensor of a new array; on the meta device, of its shape."""
+    check_device(device)
+    return meta_tensor(array) if device == "meta" else fresh(array)
+
+
+def maker_like(x: Any, device: str | None, name: str) -> Callable[[Any], Tensor]:
+    """A function of a dtype that makes a tensor of the shape of `x`, by default on its device."""
+    like = as_operand(x)
+    if device in (None, like.device) and name != "empty":
+        return lambda dtype: getattr(functions, f"_{name}_like")(like, dtype)
+    make = maker_on(like.device if device is None else device, name)
+    return lambda dtype: make(like.shape, like.dtype if dtype is None else dtype)

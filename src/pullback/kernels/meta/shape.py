@@ -1,0 +1,131 @@
+"""Shapes of elements that are moved about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index
+
+from pullback.kernels.meta.spec import (
+    Shaped,
+    Spec,
+    axis_of,
+    in_row,
+    promoted,
+    view_memory,
+    with_length,
+)
+
+__all__ = [
+    "concatenate",
+    "constant_pad",
+    "diagonal_backward",
+    "repeat",
+    "reshape",
+    "stack",
+    "tile",
+    "tril",
+    "triu",
+    "window_backward",
+]
+
+
+def reshape(x: Shaped, shape: Any, order: str = "C", *, copy: bool | None = None) -> Spec:
+    """A view where the strides allow it, else a copy."""
+    if order not in ("C", "F"):
+        raise ValueError(f"reshape: order must be 'C' or 'F', not {order!r}")
+    # One element everywhere has a view of any shape, so this says what the new shape is.
+    lengths = np.reshape(np.broadcast_to(np.zeros((), x.dtype), x.shape), shape).shape
+    if copy:
+        return Spec(lengths, x.dtype)
+    try:
+        view = np.reshape(view_memory(x), lengths, "C" if order == "C" else "F", copy=False)
+    except ValueError:
+        if copy is None or not x.size:
+            return Spec(lengths, x.dtype)
+        raise ValueError(
+            f"reshape: a view of shape {lengths} of a tensor of shape {x.shape} and strides "
+            f"{x.strides} does not exist; allow a copy"
+        ) from None
+    return Spec(lengths, x.dtype, view.strides)
+
+
+def diagonal_backward(grad: Shaped, shape: Sequence[int], *_: Any) -> Spec:
+    """Zeros of a shape."""
+    return Spec(tuple(shape), grad.dtype)
+
+
+window_backward = diagonal_backward
+
+
+def concatenate(tensors: Sequence[Any], axis: int | None = 0) -> Spec:
+    """The sum of the lengths along an axis."""
+    if not tensors:
+        raise ValueError("concatenate: need at least one array to concatenate")
+    dtype = promoted(*tensors)
+    if axis is None:
+        return Spec((sum(np.size(x) for x in tensors),), dtype)
+    first = tensors[0]
+    if not np.ndim(first):
+        raise ValueError("concatenate: zero-dimensional arrays cannot be concatenated")
+    axis = axis_of(first, axis)
+    for x in tensors:
+        if np.ndim(x) != first.ndim or with_length(x, axis, 0) != with_length(first, axis, 0):
+            shapes = " and ".join(str(np.shape(t)) for t in tensors)
+            raise ValueError(f"concatenate: shapes {shapes} differ in another axis than {axis}")
+    return Spec(with_length(first, axis, sum(x.shape[axis] for x in tensors)), dtype)
+
+
+def stack(tensors: Sequence[Shaped], axis: int = 0) -> Spec:
+    """A new axis as long as the list."""
+    shapes = {np.shape(x) for x in tensors}
+    if not tensors:
+        raise ValueError("stack: need at least one array to stack")
+    if len(shapes) > 1:
+        raise ValueError(f"stack: all input arrays must have the same shape, not {sorted(shapes)}")
+    (shape,) = shapes
+    place = normalize_axis_index(axis, len(shape) + 1)
+    return Spec((*shape[:place], len(tensors), *shape[place:]), promoted(*tensors))
+
+
+def tile(x: Any, reps: int | Sequence[int]) -> Spec:
+    """Each length times its count; missing axes are in front."""
+    counts = [int(n) for n in np.atleast_1d(reps)]
+    ndim = max(len(counts), np.ndim(x))
+    lengths = (1,) * (ndim - np.ndim(x)) + np.shape(x)
+    counts = [1] * (ndim - len(counts)) + counts
+    return Spec(tuple(n * count for n, count in zip(lengths, counts, strict=True)), promoted(x))
+
+
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Spec:
+    """A length times a count, or the sum of as many counts."""
+    n = in_row(x)[0] if axis is None else x.shape[axis_of(x, axis)]
+    counts = np.atleast_1d(np.asarray(repeats))
+    if counts.size not in (1, n):
+        raise ValueError(
+            f"repeat: operands could not be broadcast together: {counts.size} counts for {n} "
+            f"elements"
+        )
+    if (counts < 0).any():
+        raise ValueError("repeat: counts cannot be negative")
+    length = n * int(counts[0]) if counts.size == 1 else int(counts.sum())
+    return Spec((length,) if axis is None else with_length(x, axis, length), promoted(x))
+
+
+def tril(x: Shaped, k: int = 0) -> Spec:  # noqa: ARG001 - which diagonal
+    """The same shape; a vector is repeated to a square."""
+    return Spec(x.shape * 2 if x.ndim == 1 else x.shape)
+
+
+triu = tril
+
+
+def constant_pad(x: Shaped, widths: Sequence[int], values: Sequence[Any]) -> Spec:  # noqa: ARG001
+    """Each length with what is put before and after it."""
+    pairs = zip(widths[::2], widths[1::2], strict=True)
+    lengths = tuple(n + sum(pair) for n, pair in zip(x.shape, pairs, strict=True))
+    if any(n < 0 for n in lengths):
+        raise ValueError(f"constant_pad: negative dimensions are not allowed: {lengths}")
+    return Spec(lengths, x.dtype)
