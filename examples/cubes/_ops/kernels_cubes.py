@@ -178,11 +178,14 @@ def weighted_cubes_cpu(self, weight, power=3.0):
 
 def weighted_cubes_node(self, weight, power=3.0):
     node = WeightedCubesBackward0()
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
+    node._edges = to_self, to_weight = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -193,11 +196,14 @@ def weighted_cubes_node(self, weight, power=3.0):
 
 def weighted_cubes_record(self, weight, power=3.0):
     node = WeightedCubesBackward0()
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
+    node._edges = to_self, to_weight = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:

@@ -798,10 +798,13 @@ def index_add_cpu(self, axis, index, source):
 
 def index_add_node(self, axis, index, source):
     node = IndexAddBackward0()
-    node._edges = (self._edge or edge_of(self), source._edge or edge_of(source))
+    node._edges = to_self, to_source = (
+        self._edge or edge_of(self),
+        source._edge or edge_of(source),
+    )
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_source[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -811,10 +814,13 @@ def index_add_node(self, axis, index, source):
 
 def index_add_record(self, axis, index, source):
     node = IndexAddBackward0()
-    node._edges = (self._edge or edge_of(self), source._edge or edge_of(source))
+    node._edges = to_self, to_source = (
+        self._edge or edge_of(self),
+        source._edge or edge_of(source),
+    )
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_source[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -853,10 +859,10 @@ def index_add__inplace(self, axis, index, source):
 
 def index_add__node(self, axis, index, source):
     node = IndexAddBackward0()
-    node._edges = (edge_of(self), source._edge or edge_of(source))
+    node._edges = to_self, to_source = (edge_of(self), source._edge or edge_of(source))
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_source[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -867,10 +873,10 @@ def index_add__node(self, axis, index, source):
 def index_add__record(self, axis, index, source):
     check_inplace(self, True, index, source)
     node = IndexAddBackward0()
-    node._edges = (edge_of(self), source._edge or edge_of(source))
+    node._edges = to_self, to_source = (edge_of(self), source._edge or edge_of(source))
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_source[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -897,7 +903,10 @@ def index_put_cpu(self, indices, values, accumulate=False):
 
 def index_put_node(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
-    node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        self._edge or edge_of(self),
+        values._edge or edge_of(values),
+    )
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -906,7 +915,10 @@ def index_put_node(self, indices, values, accumulate=False):
 
 def index_put_record(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
-    node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        self._edge or edge_of(self),
+        values._edge or edge_of(values),
+    )
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -960,7 +972,7 @@ def index_put__inplace(self, indices, values, accumulate=False):
 
 def index_put__node(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
-    node._edges = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -970,7 +982,7 @@ def index_put__node(self, indices, values, accumulate=False):
 def index_put__record(self, indices, values, accumulate=False):
     check_inplace(self, True, values)
     node = IndexPutBackward1()
-    node._edges = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1078,7 +1090,10 @@ def put_along_axis_cpu(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        self._edge or edge_of(self),
+        values._edge or edge_of(values),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1089,7 +1104,10 @@ def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edges = (self._edge or edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        self._edge or edge_of(self),
+        values._edge or edge_of(values),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1136,7 +1154,7 @@ def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edges = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1148,7 +1166,7 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
 def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     check_inplace(self, True, indices, values)
     node = PutAlongAxisBackward0()
-    node._edges = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1245,10 +1263,10 @@ def scatter_add_cpu(self, axis, index, src):
 
 def scatter_add_node(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (self._edge or edge_of(self), src._edge or edge_of(src))
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_src[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1258,10 +1276,10 @@ def scatter_add_node(self, axis, index, src):
 
 def scatter_add_record(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (self._edge or edge_of(self), src._edge or edge_of(src))
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_src[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1298,10 +1316,10 @@ def scatter_add__inplace(self, axis, index, src):
 
 def scatter_add__node(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (edge_of(self), src._edge or edge_of(src))
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_src[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1312,10 +1330,10 @@ def scatter_add__node(self, axis, index, src):
 def scatter_add__record(self, axis, index, src):
     check_inplace(self, True, index, src)
     node = ScatterAddBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (edge_of(self), src._edge or edge_of(src))
     node._hooks = None
     node.axis = axis
-    if node._edges[1][0] is not None:
+    if to_src[0] is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:

@@ -772,9 +772,9 @@ def linalg_cross_cpu(self, other, *, axis=-1):
 
 def linalg_cross_node(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -782,7 +782,7 @@ def linalg_cross_node(self, other, *, axis=-1):
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -792,9 +792,9 @@ def linalg_cross_node(self, other, *, axis=-1):
 
 def linalg_cross_record(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -802,7 +802,7 @@ def linalg_cross_record(self, other, *, axis=-1):
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:

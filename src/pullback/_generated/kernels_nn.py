@@ -425,18 +425,18 @@ def linear_cpu(self, weight, bias=None):
 
 def linear_node(self, weight, bias=None):
     node = LinearBackward0()
-    node._edges = (
+    node._edges = to_self, to_weight, to_bias = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_weight[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -446,18 +446,18 @@ def linear_node(self, weight, bias=None):
 
 def linear_record(self, weight, bias=None):
     node = LinearBackward0()
-    node._edges = (
+    node._edges = to_self, to_weight, to_bias = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_weight[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:

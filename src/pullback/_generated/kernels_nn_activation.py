@@ -1447,11 +1447,14 @@ def _prelu_cpu(self, weight):
 
 def _prelu_node(self, weight):
     node = PreluBackward0()
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
+    node._edges = to_self, to_weight = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -1461,11 +1464,14 @@ def _prelu_node(self, weight):
 
 def _prelu_record(self, weight):
     node = PreluBackward0()
-    node._edges = (self._edge or edge_of(self), weight._edge or edge_of(weight))
+    node._edges = to_self, to_weight = (
+        self._edge or edge_of(self),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:

@@ -404,14 +404,14 @@ def _conv_cpu(self, weight, bias, stride, padding, dilation, groups):
 
 def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     node = ConvBackward0()
-    node._edges = (
+    node._edges = to_self, to_weight, to_bias = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
     node._hooks = None
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -420,7 +420,7 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if node._edges[1][0] is not None:
+    if to_weight[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -431,14 +431,14 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
 
 def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node = ConvBackward0()
-    node._edges = (
+    node._edges = to_self, to_weight, to_bias = (
         self._edge or edge_of(self),
         weight._edge or edge_of(weight),
         NO_EDGE if bias is None else bias._edge or edge_of(bias),
     )
     node._hooks = None
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -447,7 +447,7 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if node._edges[1][0] is not None:
+    if to_weight[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -489,9 +489,12 @@ def _conv_input_cpu(grad_output, weight, space, stride, padding, dilation, group
 
 def _conv_input_node(grad_output, weight, space, stride, padding, dilation, groups):
     node = ConvInputBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output), weight._edge or edge_of(weight))
+    node._edges = to_grad_output, to_weight = (
+        grad_output._edge or edge_of(grad_output),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_grad_output[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -500,7 +503,7 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if node._edges[1][0] is not None:
+    if to_weight[0] is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
@@ -511,9 +514,12 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
 
 def _conv_input_record(grad_output, weight, space, stride, padding, dilation, groups):
     node = ConvInputBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output), weight._edge or edge_of(weight))
+    node._edges = to_grad_output, to_weight = (
+        grad_output._edge or edge_of(grad_output),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_grad_output[0] is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -522,7 +528,7 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if node._edges[1][0] is not None:
+    if to_weight[0] is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
@@ -573,9 +579,12 @@ def _conv_weight_cpu(self, grad_output, kernel_size, stride, padding, dilation, 
 
 def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation, groups):
     node = ConvWeightBackward0()
-    node._edges = (self._edge or edge_of(self), grad_output._edge or edge_of(grad_output))
+    node._edges = to_self, to_grad_output = (
+        self._edge or edge_of(self),
+        grad_output._edge or edge_of(grad_output),
+    )
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_grad_output[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -585,7 +594,7 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     node.dilation = dilation
     node.groups = groups
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
@@ -595,9 +604,12 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
 
 def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilation, groups):
     node = ConvWeightBackward0()
-    node._edges = (self._edge or edge_of(self), grad_output._edge or edge_of(grad_output))
+    node._edges = to_self, to_grad_output = (
+        self._edge or edge_of(self),
+        grad_output._edge or edge_of(grad_output),
+    )
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_grad_output[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -607,7 +619,7 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     node.dilation = dilation
     node.groups = groups
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:

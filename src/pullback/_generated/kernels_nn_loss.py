@@ -406,11 +406,14 @@ def _bce_cpu(self, target):
 
 def _bce_node(self, target):
     node = BceBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = to_self, to_target = (
+        self._edge or edge_of(self),
+        target._edge or edge_of(target),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.target = target
         node.target_v = 0 if target._counter is None else target._counter[0]
     else:
@@ -420,11 +423,14 @@ def _bce_node(self, target):
 
 def _bce_record(self, target):
     node = BceBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = to_self, to_target = (
+        self._edge or edge_of(self),
+        target._edge or edge_of(target),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.target = target
         node.target_v = 0 if target._counter is None else target._counter[0]
     else:

@@ -3592,14 +3592,14 @@ def copysign_cpu(self, other):
 
 def copysign_node(self, other):
     node = CopysignBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -3609,14 +3609,14 @@ def copysign_node(self, other):
 
 def copysign_record(self, other):
     node = CopysignBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -3646,13 +3646,13 @@ def copysign__inplace(self, other):
 
 def copysign__node(self, other):
     node = CopysignBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -3663,13 +3663,13 @@ def copysign__node(self, other):
 def copysign__record(self, other):
     check_inplace(self, True, other)
     node = CopysignBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -3868,9 +3868,9 @@ def div_cpu(self, other):
 
 def div_node(self, other):
     node = DivBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -3882,9 +3882,9 @@ def div_node(self, other):
 
 def div_record(self, other):
     node = DivBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -3916,9 +3916,9 @@ def div__inplace(self, other):
 
 def div__node(self, other):
     node = DivBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
@@ -3930,9 +3930,9 @@ def div__node(self, other):
 def div__record(self, other):
     check_inplace(self, True, other)
     node = DivBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
@@ -4316,14 +4316,14 @@ def fmod_cpu(self, other):
 
 def fmod_node(self, other):
     node = FmodBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4333,14 +4333,14 @@ def fmod_node(self, other):
 
 def fmod_record(self, other):
     node = FmodBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4378,13 +4378,13 @@ def fmod__inplace(self, other):
 
 def fmod__node(self, other):
     node = FmodBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4395,13 +4395,13 @@ def fmod__node(self, other):
 def fmod__record(self, other):
     check_inplace(self, True, other)
     node = FmodBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4523,14 +4523,14 @@ def hypot_cpu(self, other):
 
 def hypot_node(self, other):
     node = HypotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -4540,14 +4540,14 @@ def hypot_node(self, other):
 
 def hypot_record(self, other):
     node = HypotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -4585,14 +4585,14 @@ def hypot__inplace(self, other):
 
 def hypot__node(self, other):
     node = HypotBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
@@ -4602,14 +4602,14 @@ def hypot__node(self, other):
 def hypot__record(self, other):
     check_inplace(self, True, other)
     node = HypotBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
@@ -4756,7 +4756,7 @@ def lerp_cpu(self, end, weight):
 
 def lerp_node(self, end, weight):
     node = LerpBackward0()
-    node._edges = (
+    node._edges = to_self, to_end, to_weight = (
         self._edge or edge_of(self),
         end._edge or edge_of(end),
         weight._edge or edge_of(weight),
@@ -4764,12 +4764,12 @@ def lerp_node(self, end, weight):
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -4779,7 +4779,7 @@ def lerp_node(self, end, weight):
 
 def lerp_record(self, end, weight):
     node = LerpBackward0()
-    node._edges = (
+    node._edges = to_self, to_end, to_weight = (
         self._edge or edge_of(self),
         end._edge or edge_of(end),
         weight._edge or edge_of(weight),
@@ -4787,12 +4787,12 @@ def lerp_record(self, end, weight):
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -4826,15 +4826,19 @@ def lerp__inplace(self, end, weight):
 
 def lerp__node(self, end, weight):
     node = LerpBackward0()
-    node._edges = (edge_of(self), end._edge or edge_of(end), weight._edge or edge_of(weight))
+    node._edges = to_self, to_end, to_weight = (
+        edge_of(self),
+        end._edge or edge_of(end),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -4845,15 +4849,19 @@ def lerp__node(self, end, weight):
 def lerp__record(self, end, weight):
     check_inplace(self, True, end, weight)
     node = LerpBackward0()
-    node._edges = (edge_of(self), end._edge or edge_of(end), weight._edge or edge_of(weight))
+    node._edges = to_self, to_end, to_weight = (
+        edge_of(self),
+        end._edge or edge_of(end),
+        weight._edge or edge_of(weight),
+    )
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[2][0] is not None:
+    if to_weight[0] is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -5389,14 +5397,14 @@ def mul_cpu(self, other):
 
 def mul_node(self, other):
     node = MulBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5406,14 +5414,14 @@ def mul_node(self, other):
 
 def mul_record(self, other):
     node = MulBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5445,13 +5453,13 @@ def mul__inplace(self, other):
 
 def mul__node(self, other):
     node = MulBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5462,13 +5470,13 @@ def mul__node(self, other):
 def mul__record(self, other):
     check_inplace(self, True, other)
     node = MulBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5657,9 +5665,9 @@ def polar_cpu(self, other):
 
 def polar_node(self, other):
     node = PolarBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5669,9 +5677,9 @@ def polar_node(self, other):
 
 def polar_record(self, other):
     node = PolarBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5949,14 +5957,14 @@ def remainder_cpu(self, other):
 
 def remainder_node(self, other):
     node = RemainderBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5966,14 +5974,14 @@ def remainder_node(self, other):
 
 def remainder_record(self, other):
     node = RemainderBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6014,13 +6022,13 @@ def remainder__inplace(self, other):
 
 def remainder__node(self, other):
     node = RemainderBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6031,13 +6039,13 @@ def remainder__node(self, other):
 def remainder__record(self, other):
     check_inplace(self, True, other)
     node = RemainderBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:

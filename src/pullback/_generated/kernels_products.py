@@ -547,9 +547,9 @@ def _tensordot_cpu(self, other, axes_self, axes_other):
 
 def _tensordot_node(self, other, axes_self, axes_other):
     node = TensordotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -558,7 +558,7 @@ def _tensordot_node(self, other, axes_self, axes_other):
     node.axes_self = axes_self
     node.axes_other = axes_other
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -568,9 +568,9 @@ def _tensordot_node(self, other, axes_self, axes_other):
 
 def _tensordot_record(self, other, axes_self, axes_other):
     node = TensordotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -579,7 +579,7 @@ def _tensordot_record(self, other, axes_self, axes_other):
     node.axes_self = axes_self
     node.axes_other = axes_other
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -606,17 +606,17 @@ def convolve_cpu(self, other, mode="full"):
 
 def convolve_node(self, other, mode="full"):
     node = ConvolveBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
     node.self_size = self.size
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -626,17 +626,17 @@ def convolve_node(self, other, mode="full"):
 
 def convolve_record(self, other, mode="full"):
     node = ConvolveBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
     node.self_size = self.size
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -661,9 +661,9 @@ def correlate_cpu(self, other, mode="valid"):
 
 def correlate_node(self, other, mode="valid"):
     node = CorrelateBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -671,7 +671,7 @@ def correlate_node(self, other, mode="valid"):
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -681,9 +681,9 @@ def correlate_node(self, other, mode="valid"):
 
 def correlate_record(self, other, mode="valid"):
     node = CorrelateBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -691,7 +691,7 @@ def correlate_record(self, other, mode="valid"):
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -716,16 +716,16 @@ def dot_cpu(self, other):
 
 def dot_node(self, other):
     node = DotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -735,16 +735,16 @@ def dot_node(self, other):
 
 def dot_record(self, other):
     node = DotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -769,16 +769,16 @@ def matmul_cpu(self, other):
 
 def matmul_node(self, other):
     node = MatmulBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -788,16 +788,16 @@ def matmul_node(self, other):
 
 def matmul_record(self, other):
     node = MatmulBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -822,16 +822,16 @@ def outer_cpu(self, other):
 
 def outer_node(self, other):
     node = OuterBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -841,16 +841,16 @@ def outer_node(self, other):
 
 def outer_record(self, other):
     node = OuterBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -909,9 +909,9 @@ def vecdot_cpu(self, other, *, axis=-1):
 
 def vecdot_node(self, other, *, axis=-1):
     node = VecdotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -919,7 +919,7 @@ def vecdot_node(self, other, *, axis=-1):
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -929,9 +929,9 @@ def vecdot_node(self, other, *, axis=-1):
 
 def vecdot_record(self, other, *, axis=-1):
     node = VecdotBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
     node._hooks = None
-    if node._edges[1][0] is not None:
+    if to_other[0] is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -939,7 +939,7 @@ def vecdot_record(self, other, *, axis=-1):
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
-    if node._edges[0][0] is not None:
+    if to_self[0] is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:

@@ -190,15 +190,16 @@ class GraphTask:
                 if node._hooks is not None:
                     buffers[node] = grad
                     return [*leaves, node, *[other for _, other in heap]]
-                if grad is None:
+                if node._is_plain and grad is not None:
+                    results = node.run(xp, grad, keep)
+                elif grad is None:
                     results = self._execute(node, None)
-                elif type(node) is CopySlices:
+                else:
+                    assert type(node) is CopySlices
                     results = node.run_on(grad, node in owned, keep)
                     base = node._edges[node.place][0]
                     if base is not None and base not in buffers:
                         owned.add(base)  # what it gets is new, or was ours
-                else:
-                    results = node.run(xp, grad, keep)
                 is_exact = node._is_exact
                 following: Node | None = None
                 for (target, number), part in zip(node._edges, results):  # noqa: B905 - may be ()

@@ -132,6 +132,7 @@ class Node:
     _saves: ClassVar[tuple[str, ...]] = ()
     _saves_tensors: ClassVar[tuple[str, ...]] = ()
     _outputs: ClassVar[int] = 1
+    _is_plain: ClassVar[bool] = True  # not so a write to a view, which may use up its gradient
     # Whether there is always one output, so that ``_shape`` and ``_dtype`` are those of a gradient.
     _is_single: ClassVar[bool] = True
     # Whether what ``run`` returns has the shape and dtype of the gradient that it got.

@@ -235,6 +235,13 @@ def _node(op: Emitted) -> list[str]:
             lines.append(f"    node.{argument.name}_count = len({argument.name})")
     for attribute in op.saved("inputs"):
         lines += _save_input(op, attribute)
+    if not any(guard_of(op, attribute) for attribute in op.saved("inputs")):
+        return lines
+    # Whether a value is needed is asked of locals, which are read faster than the node.
+    names = [a.name for a in op.differentiable]
+    lines[1] = lines[1].replace(" = ", f" = {', '.join(f'to_{name}' for name in names)} = ", 1)
+    for place, name in enumerate(names):
+        lines = [line.replace(f"if node._edges[{place}][0]", f"if to_{name}[0]") for line in lines]
     return lines
 
 
