@@ -217,7 +217,8 @@ def weighted_cubes_jvp(xp, self, weight, power, self_t, weight_t, result):
 
     result: self_t * weight_p * power * self_p ** (power - 1) + weight_t * self_p ** power
     """
-    return xp.total(
-        None if self_t is None else self_t * weight * power * self ** (power - 1),
-        None if weight_t is None else weight_t * self**power,
-    )
+    if weight_t is None:
+        return self_t * weight * power * self ** (power - 1)
+    if self_t is None:
+        return weight_t * self**power
+    return self_t * weight * power * self ** (power - 1) + weight_t * self**power

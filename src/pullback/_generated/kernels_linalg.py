@@ -815,10 +815,11 @@ def linalg_cross_jvp(xp, self, other, axis, self_t, other_t, result):
 
     result: linalg_cross(self_t, other_p, axis=axis) + linalg_cross(self_p, other_t, axis=axis)
     """
-    return xp.total(
-        None if self_t is None else xp.linalg_cross(self_t, other, axis=axis),
-        None if other_t is None else xp.linalg_cross(self, other_t, axis=axis),
-    )
+    if other_t is None:
+        return xp.linalg_cross(self_t, other, axis=axis)
+    if self_t is None:
+        return xp.linalg_cross(self, other_t, axis=axis)
+    return xp.linalg_cross(self_t, other, axis=axis) + xp.linalg_cross(self, other_t, axis=axis)
 
 
 def linalg_det_cpu(self):

@@ -559,14 +559,13 @@ def _conv_input_jvp(
 
     result: _conv_input(grad_output_t, weight_p, space, stride, padding, dilation, groups) + _conv_input(grad_output_p, weight_t, space, stride, padding, dilation, groups)
     """
-    return xp.total(
-        None
-        if grad_output_t is None
-        else xp._conv_input(grad_output_t, weight, space, stride, padding, dilation, groups),
-        None
-        if weight_t is None
-        else xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups),
-    )
+    if weight_t is None:
+        return xp._conv_input(grad_output_t, weight, space, stride, padding, dilation, groups)
+    if grad_output_t is None:
+        return xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups)
+    return xp._conv_input(
+        grad_output_t, weight, space, stride, padding, dilation, groups
+    ) + xp._conv_input(grad_output, weight_t, space, stride, padding, dilation, groups)
 
 
 def _conv_weight_cpu(self, grad_output, kernel_size, stride, padding, dilation, groups):
@@ -649,14 +648,13 @@ def _conv_weight_jvp(
 
     result: _conv_weight(self_t, grad_output_p, kernel_size, stride, padding, dilation, groups) + _conv_weight(self_p, grad_output_t, kernel_size, stride, padding, dilation, groups)
     """
-    return xp.total(
-        None
-        if self_t is None
-        else xp._conv_weight(self_t, grad_output, kernel_size, stride, padding, dilation, groups),
-        None
-        if grad_output_t is None
-        else xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups),
-    )
+    if grad_output_t is None:
+        return xp._conv_weight(self_t, grad_output, kernel_size, stride, padding, dilation, groups)
+    if self_t is None:
+        return xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups)
+    return xp._conv_weight(
+        self_t, grad_output, kernel_size, stride, padding, dilation, groups
+    ) + xp._conv_weight(self, grad_output_t, kernel_size, stride, padding, dilation, groups)
 
 
 def _im2col_cpu(self, kernel_size, dilation, padding, stride):

@@ -443,9 +443,12 @@ def _bce_jvp(xp, self, target, self_t, target_t, result):
 
     result: self_t * bce_slope(self_p, target_p) + target_t * (clamped_log(1 - self_p) - clamped_log(self_p))
     """
-    return xp.total(
-        None if self_t is None else self_t * xp.bce_slope(self, target),
-        None if target_t is None else target_t * (xp.clamped_log(1 - self) - xp.clamped_log(self)),
+    if target_t is None:
+        return self_t * xp.bce_slope(self, target)
+    if self_t is None:
+        return target_t * (xp.clamped_log(1 - self) - xp.clamped_log(self))
+    return self_t * xp.bce_slope(self, target) + target_t * (
+        xp.clamped_log(1 - self) - xp.clamped_log(self)
     )
 
 

@@ -2731,7 +2731,11 @@ def add_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t + other_t
     """
-    return xp.total(self_t, other_t)
+    if other_t is None:
+        return self_t
+    if self_t is None:
+        return other_t
+    return self_t + other_t
 
 
 def add__cpu(self, other):
@@ -3018,9 +3022,11 @@ def atan2_jvp(xp, self, other, self_t, other_t, result):
 
     result: (self_t * other_p - other_t * self_p) / squared_radius(self_p, other_p)
     """
-    return xp.total(
-        None if self_t is None else self_t * other, None if other_t is None else -(other_t * self)
-    ) / xp.squared_radius(self, other)
+    if other_t is None:
+        return self_t * other / xp.squared_radius(self, other)
+    if self_t is None:
+        return -(other_t * self) / xp.squared_radius(self, other)
+    return (self_t * other - other_t * self) / xp.squared_radius(self, other)
 
 
 def atan2__cpu(self, other):
@@ -3899,7 +3905,11 @@ def div_jvp(xp, self, other, self_t, other_t, result):
 
     result: (self_t - other_t * result) / other_p
     """
-    return xp.total(self_t, None if other_t is None else -(other_t * result)) / other
+    if other_t is None:
+        return self_t / other
+    if self_t is None:
+        return -(other_t * result) / other
+    return (self_t - other_t * result) / other
 
 
 def div__cpu(self, other):
@@ -4359,9 +4369,11 @@ def fmod_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t - other_t * whole_part(self_p, other_p, result)
     """
-    return xp.total(
-        self_t, None if other_t is None else -(other_t * xp.whole_part(self, other, result))
-    )
+    if other_t is None:
+        return self_t
+    if self_t is None:
+        return -(other_t * xp.whole_part(self, other, result))
+    return self_t - other_t * xp.whole_part(self, other, result)
 
 
 def fmod__cpu(self, other):
@@ -4563,12 +4575,11 @@ def hypot_jvp(xp, self, other, self_t, other_t, result):
 
     result: (self_t * self_p + other_t * other_p) / result
     """
-    return (
-        xp.total(
-            None if self_t is None else self_t * self, None if other_t is None else other_t * other
-        )
-        / result
-    )
+    if other_t is None:
+        return self_t * self / result
+    if self_t is None:
+        return other_t * other / result
+    return (self_t * self + other_t * other) / result
 
 
 def hypot__cpu(self, other):
@@ -4805,6 +4816,12 @@ def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, result):
 
     result: self_t * (1 - weight_p) + end_t * weight_p + weight_t * (end_p - self_p)
     """
+    if end_t is weight_t is None:
+        return self_t * (1 - weight)
+    if self_t is weight_t is None:
+        return end_t * weight
+    if self_t is end_t is None:
+        return weight_t * (end - self)
     return xp.total(
         None if self_t is None else self_t * (1 - weight),
         None if end_t is None else end_t * weight,
@@ -5159,10 +5176,11 @@ def logaddexp_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * sigmoid(self_p - other_p) + other_t * sigmoid(other_p - self_p)
     """
-    return xp.total(
-        None if self_t is None else self_t * xp.sigmoid(self - other),
-        None if other_t is None else other_t * xp.sigmoid(other - self),
-    )
+    if other_t is None:
+        return self_t * xp.sigmoid(self - other)
+    if self_t is None:
+        return other_t * xp.sigmoid(other - self)
+    return self_t * xp.sigmoid(self - other) + other_t * xp.sigmoid(other - self)
 
 
 def logaddexp2_cpu(self, other):
@@ -5196,9 +5214,12 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * sigmoid((self_p - other_p) * 0.6931471805599453) + other_t * sigmoid((other_p - self_p) * 0.6931471805599453)
     """
-    return xp.total(
-        None if self_t is None else self_t * xp.sigmoid((self - other) * 0.6931471805599453),
-        None if other_t is None else other_t * xp.sigmoid((other - self) * 0.6931471805599453),
+    if other_t is None:
+        return self_t * xp.sigmoid((self - other) * 0.6931471805599453)
+    if self_t is None:
+        return other_t * xp.sigmoid((other - self) * 0.6931471805599453)
+    return self_t * xp.sigmoid((self - other) * 0.6931471805599453) + other_t * xp.sigmoid(
+        (other - self) * 0.6931471805599453
     )
 
 
@@ -5253,9 +5274,12 @@ def maximum_jvp(xp, self, other, self_t, other_t, result):
 
     result: share(self_t, self_p, other_p, self_p > other_p) + share(other_t, other_p, self_p, other_p > self_p)
     """
-    return xp.total(
-        None if self_t is None else xp.share(self_t, self, other, self > other),
-        None if other_t is None else xp.share(other_t, other, self, other > self),
+    if other_t is None:
+        return xp.share(self_t, self, other, self > other)
+    if self_t is None:
+        return xp.share(other_t, other, self, other > self)
+    return xp.share(self_t, self, other, self > other) + xp.share(
+        other_t, other, self, other > self
     )
 
 
@@ -5324,9 +5348,12 @@ def minimum_jvp(xp, self, other, self_t, other_t, result):
 
     result: share(self_t, self_p, other_p, self_p < other_p) + share(other_t, other_p, self_p, other_p < self_p)
     """
-    return xp.total(
-        None if self_t is None else xp.share(self_t, self, other, self < other),
-        None if other_t is None else xp.share(other_t, other, self, other < self),
+    if other_t is None:
+        return xp.share(self_t, self, other, self < other)
+    if self_t is None:
+        return xp.share(other_t, other, self, other < self)
+    return xp.share(self_t, self, other, self < other) + xp.share(
+        other_t, other, self, other < self
     )
 
 
@@ -5434,9 +5461,11 @@ def mul_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * other_p + self_p * other_t
     """
-    return xp.total(
-        None if self_t is None else self_t * other, None if other_t is None else self * other_t
-    )
+    if other_t is None:
+        return self_t * other
+    if self_t is None:
+        return self * other_t
+    return self_t * other + self * other_t
 
 
 def mul__cpu(self, other):
@@ -5698,10 +5727,11 @@ def polar_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * polar(1, other_p) + other_t * (result * 1j)
     """
-    return xp.total(
-        None if self_t is None else self_t * xp.polar(1, other),
-        None if other_t is None else other_t * (result * 1j),
-    )
+    if other_t is None:
+        return self_t * xp.polar(1, other)
+    if self_t is None:
+        return other_t * (result * 1j)
+    return self_t * xp.polar(1, other) + other_t * (result * 1j)
 
 
 def positive_cpu(self):
@@ -6000,9 +6030,11 @@ def remainder_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t - other_t * whole_part(self_p, other_p, result)
     """
-    return xp.total(
-        self_t, None if other_t is None else -(other_t * xp.whole_part(self, other, result))
-    )
+    if other_t is None:
+        return self_t
+    if self_t is None:
+        return -(other_t * xp.whole_part(self, other, result))
+    return self_t - other_t * xp.whole_part(self, other, result)
 
 
 def remainder__cpu(self, other):
@@ -6553,7 +6585,11 @@ def sub_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t - other_t
     """
-    return xp.total(self_t, None if other_t is None else -other_t)
+    if other_t is None:
+        return self_t
+    if self_t is None:
+        return -other_t
+    return self_t - other_t
 
 
 def sub__cpu(self, other):

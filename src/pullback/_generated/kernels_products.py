@@ -594,9 +594,12 @@ def _tensordot_jvp(xp, self, other, axes_self, axes_other, self_t, other_t, resu
 
     result: _tensordot(self_t, other_p, axes_self, axes_other) + _tensordot(self_p, other_t, axes_self, axes_other)
     """
-    return xp.total(
-        None if self_t is None else xp._tensordot(self_t, other, axes_self, axes_other),
-        None if other_t is None else xp._tensordot(self, other_t, axes_self, axes_other),
+    if other_t is None:
+        return xp._tensordot(self_t, other, axes_self, axes_other)
+    if self_t is None:
+        return xp._tensordot(self, other_t, axes_self, axes_other)
+    return xp._tensordot(self_t, other, axes_self, axes_other) + xp._tensordot(
+        self, other_t, axes_self, axes_other
     )
 
 
@@ -649,10 +652,11 @@ def convolve_jvp(xp, self, other, mode, self_t, other_t, result):
 
     result: convolve(self_t, other_p, mode) + convolve(self_p, other_t, mode)
     """
-    return xp.total(
-        None if self_t is None else xp.convolve(self_t, other, mode),
-        None if other_t is None else xp.convolve(self, other_t, mode),
-    )
+    if other_t is None:
+        return xp.convolve(self_t, other, mode)
+    if self_t is None:
+        return xp.convolve(self, other_t, mode)
+    return xp.convolve(self_t, other, mode) + xp.convolve(self, other_t, mode)
 
 
 def correlate_cpu(self, other, mode="valid"):
@@ -704,10 +708,11 @@ def correlate_jvp(xp, self, other, mode, self_t, other_t, result):
 
     result: correlate(self_t, other_p, mode) + correlate(self_p, other_t, mode)
     """
-    return xp.total(
-        None if self_t is None else xp.correlate(self_t, other, mode),
-        None if other_t is None else xp.correlate(self, other_t, mode),
-    )
+    if other_t is None:
+        return xp.correlate(self_t, other, mode)
+    if self_t is None:
+        return xp.correlate(self, other_t, mode)
+    return xp.correlate(self_t, other, mode) + xp.correlate(self, other_t, mode)
 
 
 def dot_cpu(self, other):
@@ -757,10 +762,11 @@ def dot_jvp(xp, self, other, self_t, other_t, result):
 
     result: dot(self_t, other_p) + dot(self_p, other_t)
     """
-    return xp.total(
-        None if self_t is None else xp.dot(self_t, other),
-        None if other_t is None else xp.dot(self, other_t),
-    )
+    if other_t is None:
+        return xp.dot(self_t, other)
+    if self_t is None:
+        return xp.dot(self, other_t)
+    return xp.dot(self_t, other) + xp.dot(self, other_t)
 
 
 def matmul_cpu(self, other):
@@ -810,10 +816,11 @@ def matmul_jvp(xp, self, other, self_t, other_t, result):
 
     result: matmul(self_t, other_p) + matmul(self_p, other_t)
     """
-    return xp.total(
-        None if self_t is None else xp.matmul(self_t, other),
-        None if other_t is None else xp.matmul(self, other_t),
-    )
+    if other_t is None:
+        return xp.matmul(self_t, other)
+    if self_t is None:
+        return xp.matmul(self, other_t)
+    return xp.matmul(self_t, other) + xp.matmul(self, other_t)
 
 
 def outer_cpu(self, other):
@@ -863,10 +870,11 @@ def outer_jvp(xp, self, other, self_t, other_t, result):
 
     result: outer(self_t, other_p) + outer(self_p, other_t)
     """
-    return xp.total(
-        None if self_t is None else xp.outer(self_t, other),
-        None if other_t is None else xp.outer(self, other_t),
-    )
+    if other_t is None:
+        return xp.outer(self_t, other)
+    if self_t is None:
+        return xp.outer(self, other_t)
+    return xp.outer(self_t, other) + xp.outer(self, other_t)
 
 
 def trace_cpu(self, offset=0, axis1=0, axis2=1, dtype=None):
@@ -952,7 +960,8 @@ def vecdot_jvp(xp, self, other, axis, self_t, other_t, result):
 
     result: vecdot(self_t, other_p, axis=axis) + vecdot(self_p, other_t, axis=axis)
     """
-    return xp.total(
-        None if self_t is None else xp.vecdot(self_t, other, axis=axis),
-        None if other_t is None else xp.vecdot(self, other_t, axis=axis),
-    )
+    if other_t is None:
+        return xp.vecdot(self_t, other, axis=axis)
+    if self_t is None:
+        return xp.vecdot(self, other_t, axis=axis)
+    return xp.vecdot(self_t, other, axis=axis) + xp.vecdot(self, other_t, axis=axis)

@@ -1208,11 +1208,12 @@ def xlog1py_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * log1p(where((self_p == 0) & (other_p <= -1), 0, other_p)) + other_t * (self_p / (other_p + 1))
     """
-    return xp.total(
-        None
-        if self_t is None
-        else self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other)),
-        None if other_t is None else other_t * (self / (other + 1)),
+    if other_t is None:
+        return self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
+    if self_t is None:
+        return other_t * (self / (other + 1))
+    return self_t * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other)) + other_t * (
+        self / (other + 1)
     )
 
 
@@ -1247,9 +1248,12 @@ def xlogy_jvp(xp, self, other, self_t, other_t, result):
 
     result: self_t * log(where((self_p == 0) & (other_p <= 0), 1, other_p)) + other_t * (self_p / other_p)
     """
-    return xp.total(
-        None if self_t is None else self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other)),
-        None if other_t is None else other_t * (self / other),
+    if other_t is None:
+        return self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
+    if self_t is None:
+        return other_t * (self / other)
+    return self_t * xp.log(xp.where((self == 0) & (other <= 0), 1, other)) + other_t * (
+        self / other
     )
 
 

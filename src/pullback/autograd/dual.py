@@ -23,8 +23,8 @@ from pullback.autograd.tangents import (
     tangents_of,
     zeros_like,
 )
-from pullback.autograd.view import is_left_behind, left_behind_error, view_of
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.autograd.view import edge_of, is_left_behind, left_behind_error, view_of
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import TRANSFORM, StateGuard
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.meta import View
@@ -33,6 +33,8 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["Function", "dual_kernel", "follow_base", "remember_tangents"]
 
 Function = Callable[..., Any]
+
+_new = object.__new__
 
 
 def follow_base(tensor: Tensor) -> None:
@@ -53,12 +55,14 @@ def dual_kernel(
     places: tuple[int, ...],
     written: bool,
     sums: bool,
+    is_several: bool,
 ) -> Function:
     """Runs an operator and its forward formula.
 
     `places` are the positions of the arguments that may have tangents; `written` says that the
     first argument is written to, so that the formula needs what it was before; `sums` says that
-    the formula leaves out the terms of arguments whose tangent is None.
+    the formula leaves out the terms of arguments whose tangent is None. `is_several` says that the
+    result is no single tensor.
     """
     if jvp is None:
         raise DerivativeMissingError(
@@ -66,8 +70,7 @@ def dual_kernel(
             f"been implemented yet"
         )
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        values = [*args, *kwargs.values()]
+    def general(values: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         levels = levels_of(values[place] for place in places)
         if written and levels:
             values = _before_write(values)
@@ -86,7 +89,64 @@ def dual_kernel(
             remember_tangents(outputs, written)
         return results
 
+    if written or is_several:
+        return lambda *args, **kwargs: general([*args, *kwargs.values()], args, kwargs)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = [*args, *kwargs.values()]
+        level = _only_level(values, places)
+        if level is None:
+            return general(values, args, kwargs)
+        output = base(*args, **kwargs)
+        given: list[Any] = []
+        for place in places:
+            value = values[place]
+            if type(value) is not Tensor:
+                given.append(None)
+            elif value._flags & DUAL:
+                given.append(value._meta.tangents[level])  # type: ignore[union-attr, index]
+            else:
+                given.append(None if sums else zeros_like(value))
+        primals = [_bare(v) if type(v) is Tensor and v._flags & DUAL else v for v in values]
+        tangent = jvp(tensors, *primals, *given, output)
+        for other in given:
+            if other is tangent is not None:
+                tangent = tensors.clone(tangent)  # each tangent has memory of its own
+        _give(output, level, tangent, False)
+        if output._flags & REQUIRES_GRAD:
+            remember_tangents((output,))
+        return output
+
     return call
+
+
+def _only_level(values: list[Any], places: tuple[int, ...]) -> Level | None:
+    """The level of all tangents, if there is just one, and no list among the arguments."""
+    level: Level | None = None
+    for place in places:
+        value = values[place]
+        if type(value) is Tensor:
+            if value._flags & DUAL:
+                tangents = value._meta.tangents  # type: ignore[union-attr]
+                for at in tangents or ():
+                    if level is None and at.alive:
+                        level = at
+                    elif at is not level:
+                        return None
+        elif type(value) is list:
+            return None
+    return level
+
+
+def _bare(tensor: Tensor) -> Tensor:
+    """The same value in the same place of the graph, without any tangent."""
+    bare = _new(Tensor)
+    bare._array = tensor._array
+    bare._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
+    bare._counter = tensor._counter
+    bare._edge = (tensor._edge or edge_of(tensor)) if flags & REQUIRES_GRAD else None
+    bare._meta = None
+    return bare
 
 
 def _before_write(values: list[Any]) -> list[Any]:
@@ -128,13 +188,14 @@ def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
         for item, part in zip(output, tangent, strict=True):
             _give(item, level, part, written)
         return
-    if tangent is None or not isinstance(output, Tensor) or output.dtype.kind not in "fc":
+    if tangent is None or not isinstance(output, Tensor) or output._array.dtype.kind not in "fc":
         return
-    if tangent.shape != output.shape:
+    wanted, array = output._array, tangent._array
+    if array.shape != wanted.shape:
         # A copy: several elements in one place of memory could not be written to.
         tangent = tensors.clone(tensors.broadcast_to(tangent, list(output.shape)))
-    if tangent.dtype != output.dtype and (tangent.dtype.kind != "c" or output.dtype.kind == "c"):
-        tangent = tensors.astype(tangent, output.dtype)
+    if array.dtype != wanted.dtype and (array.dtype.kind != "c" or wanted.dtype.kind == "c"):
+        tangent = tensors.astype(tangent, wanted.dtype)
     if not written:
         set_tangent(output, level, tangent)
         return

@@ -34,10 +34,18 @@ from pullback.autograd.payload_nodes import mark
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.turns import run_in_turn
 from pullback.autograd.view import edge_of, requires_grad
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import TRACKED, Tensor, fresh, meta_of, wrap, zeros_beside
+from pullback.tensor.tensor import (
+    TRACKED,
+    Tensor,
+    fresh,
+    meta_of,
+    share_counter,
+    wrap,
+    zeros_beside,
+)
 
 __all__ = ["Alias", "AliasGrad", "Pull", "Seeds", "records_outside", "released"]
 
@@ -135,6 +143,16 @@ class Pull:
         nodes, self.is_open = _explored(self.edges, targets)
         self.reached = [node for node in targets if node in nodes]
         self._needed = _leading_to(nodes, targets) if self.is_open else None
+
+    def released(self, result: Tensor, outside: bool) -> Tensor:
+        """One of the results, as the world outside may see it."""
+        if self.is_open or result._flags & (PLAIN_VIEW | DUAL):
+            return released(result, self.aliases, outside)
+        if not result._flags & REQUIRES_GRAD:
+            return result
+        made = wrap(result._array)
+        share_counter(made, result)
+        return made
 
     def gradients(
         self, seeds: Seeds, *, again: bool, create_graph: bool | None = None
@@ -261,7 +279,7 @@ def released(tensor: Tensor, aliases: Sequence[Alias], outside: bool) -> Tensor:
     if kept is edge and not is_alias and all(parts[at] is t for at, t in tangents.items()):
         return tensor
     made = wrap(tensor._array)
-    made._counter = tensor._counter
+    share_counter(made, tensor)
     if kept[0] is not None:
         made._edge = kept
         made._flags |= REQUIRES_GRAD

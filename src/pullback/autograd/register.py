@@ -98,7 +98,17 @@ def register(
         kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
     else:
         written = inplace is not None
-        dual = partial(dual_kernel, name, jvp=jvp, places=tangents, written=written, sums=sums)
+        assert entry.schema is not None
+        is_several = [str(each.type) for each in entry.schema.returns] != ["Tensor"]
+        dual = partial(
+            dual_kernel,
+            name,
+            jvp=jvp,
+            places=tangents,
+            written=written,
+            sums=sums,
+            is_several=is_several,
+        )
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)
@@ -187,6 +197,11 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
         if modes & MAPPING and is_random(name):
             return random_kernel(name)(*args, **kwargs)
         results = kernel(*args, **kwargs)
+        if type(results) is Tensor and modes & TRANSFORM and results._counter is None:
+            for value in args:
+                if value is results:
+                    return results
+            return born_here(results)
         if modes & (INFERENCE | TRANSFORM | MAPPING):
             for result in results if isinstance(results, tuple | list) else (results,):
                 if isinstance(result, Tensor) and not any(result is value for value in args):

@@ -25,6 +25,8 @@ Argnums = int | tuple[int, ...]
 
 def positions(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:
     """The positions of the arguments to differentiate by, none negative."""
+    if type(argnums) is int and 0 <= argnums < count:
+        return (argnums,)
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool):
@@ -86,6 +88,8 @@ def with_aux(name: str, returned: Any, has_aux: bool) -> tuple[Any, Any]:
 
 def result_leaves(name: str, returned: Any) -> tuple[list[Tensor], pytree.Spec]:
     """The leaves of what a function has returned, which all have to be tensors."""
+    if type(returned) is Tensor:
+        return [returned], pytree.LEAF
     leaves, spec = pytree.flatten(returned)
     for leaf, path in zip(leaves, spec.paths(), strict=True):
         if not isinstance(leaf, Tensor):

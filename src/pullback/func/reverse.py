@@ -56,13 +56,16 @@ class Pulled:
             for place in places:
                 leaves, spec = differentiable_leaves(name, f"argument {place}", args[place])
                 made = [Alias(leaf, level, outside) for leaf in leaves]
-                given[place] = pytree.unflatten(spec, (alias.tensor for alias in made))
-                aliases += made
                 self.arguments.append(spec)
+                aliases += made
+                if spec is pytree.LEAF:
+                    given[place] = made[0].tensor
+                else:
+                    given[place] = pytree.unflatten(spec, (alias.tensor for alias in made))
             returned, self.aux = with_aux(name, func(*given, **kwargs), has_aux)
             inner, self.spec = result_leaves(name, returned)
             self.pull = Pull(inner, aliases)
-        self.results = [released(result, aliases, outside) for result in inner]
+        self.results = [self.pull.released(result, outside) for result in inner]
         if has_aux:
             self.aux = pytree.map(
                 lambda leaf: released(leaf, aliases, outside) if isinstance(leaf, Tensor) else leaf,
@@ -75,11 +78,12 @@ class Pulled:
         self, seeds: Seeds, *, again: bool, create_graph: bool | None = None
     ) -> list[Any]:
         """The gradients of the arguments, each with the argument's structure."""
-        flat = iter(self.pull.gradients(seeds, again=again, create_graph=create_graph))
+        found = self.pull.gradients(seeds, again=again, create_graph=create_graph)
+        if all(spec is pytree.LEAF for spec in self.arguments):
+            return found
+        flat = iter(found)
         return [
-            next(flat)
-            if spec.kind is None
-            else pytree.unflatten(spec, (next(flat) for _ in range(spec.size)))
+            pytree.unflatten(spec, [next(flat) for _ in range(spec.size)])
             for spec in self.arguments
         ]
 

@@ -31,17 +31,17 @@ def tangent_arguments(op: Emitted) -> list[Argument]:
 
 def sums_terms(op: Emitted) -> bool:
     """Whether the formula leaves out the terms of arguments that have no tangent."""
-    return _summed(op) is not None
+    return bool(_shortened(op))
 
 
-def _summed(op: Emitted) -> str | None:
-    """A formula that is a sum with one tangent in each term, as a sum of those that are there.
+def _shortened(op: Emitted) -> list[str]:
+    """Lines for a sum with one tangent in each term: what is left where only one is there.
 
     The sum may stand under a division or product by something without tangents.
     """
-    formulas, tangents = _formulas(op), {f"{a.name}_t" for a in tangent_arguments(op)}
+    formulas, tangents = _formulas(op), [f"{a.name}_t" for a in tangent_arguments(op)]
     if len(tangents) < 2 or len(formulas) != 1 or len(formulas[0].var_names) != 1:
-        return None
+        return []
     tree = ast.parse(in_namespace(_plain_primals(op, formulas[0].formula)), mode="eval")
     holder: ast.AST = tree
     field, node = "body", tree.body
@@ -49,18 +49,34 @@ def _summed(op: Emitted) -> str | None:
         if _tangents_in(node.right, tangents):
             break
         holder, field, node = node, "left", node.left
-    parts = []
+    terms: dict[str, list[tuple[bool, ast.expr]]] = {name: [] for name in tangents}
     for is_minus, term in _terms(node):
         read = _tangents_in(term, tangents)
         if len(read) != 1:
-            return None
-        signed = ast.UnaryOp(ast.USub(), term) if is_minus else term
-        (name,), text = read, ast.unparse(signed)
-        parts.append(name if text == name else f"None if {name} is None else {text}")
-    if len(parts) < 2:
-        return None
-    setattr(holder, field, ast.parse(f"xp.total({', '.join(parts)})", mode="eval").body)
-    return ast.unparse(tree)
+            return []
+        terms[read.pop()].append((is_minus, term))
+    if not all(terms.values()):
+        return []
+    lines = []
+    for name in tangents:
+        others = " is ".join([*(other for other in tangents if other != name), "None"])
+        setattr(holder, field, _sum_of(terms[name]))
+        lines.append(f"if {others}:\n    return {ast.unparse(tree)}")
+    parts = [ast.unparse(_sum_of(terms[name])) for name in tangents]
+    listed = [f"None if {n} is None else {p}" for n, p in zip(tangents, parts, strict=True)]
+    setattr(holder, field, node)
+    if len(tangents) > 2:
+        total = f"xp.total({', '.join(listed)})"
+        setattr(holder, field, ast.parse(total, mode="eval").body)
+    return [*lines, f"return {ast.unparse(tree)}"]
+
+
+def _sum_of(terms: list[tuple[bool, ast.expr]]) -> ast.expr:
+    (is_minus, total), *rest = terms
+    total = ast.UnaryOp(ast.USub(), total) if is_minus else total
+    for minus, term in rest:
+        total = ast.BinOp(total, ast.Sub() if minus else ast.Add(), term)
+    return total
 
 
 def _terms(node: ast.expr, is_minus: bool = False) -> list[tuple[bool, ast.expr]]:
@@ -70,7 +86,7 @@ def _terms(node: ast.expr, is_minus: bool = False) -> list[tuple[bool, ast.expr]
     return [(is_minus, node)]
 
 
-def _tangents_in(node: ast.expr, tangents: set[str]) -> set[str]:
+def _tangents_in(node: ast.expr, tangents: list[str]) -> set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in tangents}
 
 
@@ -83,7 +99,7 @@ def emit_jvp(op: Emitted) -> str:
     by_output: dict[str, str] = {}
     lines = []
     for formula in _formulas(op):
-        expression = _summed(op) or in_namespace(_plain_primals(op, formula.formula))
+        expression = in_namespace(_plain_primals(op, formula.formula))
         if len(formula.var_names) == 1:
             by_output[formula.var_names[0]] = expression
             continue
@@ -92,6 +108,7 @@ def emit_jvp(op: Emitted) -> str:
         by_output.update(zip(formula.var_names, targets, strict=True))
     results = [by_output.get(_target(name, returns), "None") for name in returns]
     lines.append(f"return {results[0] if len(results) == 1 else tuple_text(results)}")
+    lines = _shortened(op) or lines
     head = f"def {op.name}_jvp(xp, {', '.join([*names, *returns])}):\n"
     return head + indent(docstring(str(op.schema), texts)) + "\n" + indent("\n".join(lines)) + "\n"
 
