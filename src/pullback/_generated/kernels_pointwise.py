@@ -5795,9 +5795,13 @@ def pow_record(self, other):
 def pow_jvp(xp, self, other, self_t, other_t, result):
     """pow(Tensor self, Tensor other) -> Tensor
 
-    result: power_jvp(self_p, other_p, self_t, other_t, result)
+    result: self_t * slope_of_base(self_p, other_p) + by_exponent(other_t, self_p, other_p, result)
     """
-    return xp.power_jvp(self, other, self_t, other_t, result)
+    if other_t is None:
+        return self_t * xp.slope_of_base(self, other)
+    if self_t is None:
+        return xp.by_exponent(other_t, self, other, result)
+    return self_t * xp.slope_of_base(self, other) + xp.by_exponent(other_t, self, other, result)
 
 
 def pow__cpu(self, other):

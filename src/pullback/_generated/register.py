@@ -3017,6 +3017,7 @@ register(
     node=kernels_pointwise.pow_node,
     jvp=kernels_pointwise.pow_jvp,
     tangents=(0, 1),
+    sums=True,
     array_function=kernels.pointwise.pow,
     batching="elementwise",
     meta="elementwise",
@@ -3030,6 +3031,7 @@ register(
     node=kernels_pointwise.pow__node,
     jvp=kernels_pointwise.pow_jvp,
     tangents=(0, 1),
+    sums=True,
     meta="elementwise",
     function=functions_pointwise.pow_,
 )

@@ -114,7 +114,7 @@ def dual_kernel(
                 tangent = tensors.clone(tangent)  # each tangent has memory of its own
         _give(output, level, tangent, False)
         if output._flags & REQUIRES_GRAD:
-            remember_tangents((output,))
+            remember_tangents((output,), False)
         return output
 
     return call

@@ -192,27 +192,35 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
     if hasattr(kernel, "marks"):
         return kernel
 
+    draws: bool | None = None
+
     def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal draws
         modes = get_state().modes  # the link may be used by a redispatch elsewhere
-        if modes & MAPPING and is_random(name):
-            return random_kernel(name)(*args, **kwargs)
+        if modes & MAPPING:
+            draws = is_random(name) if draws is None else draws
+            if draws:
+                return random_kernel(name)(*args, **kwargs)
         results = kernel(*args, **kwargs)
-        if type(results) is Tensor and modes & TRANSFORM and results._counter is None:
-            for value in args:
-                if value is results:
-                    return results
-            return born_here(results)
-        if modes & (INFERENCE | TRANSFORM | MAPPING):
-            for result in results if isinstance(results, tuple | list) else (results,):
-                if isinstance(result, Tensor) and not any(result is value for value in args):
-                    if modes & INFERENCE:
-                        as_inference(result)
-                    else:
-                        born_here(result, is_own)
+        if not modes & (INFERENCE | TRANSFORM | MAPPING):
+            return results
+        for result in results if isinstance(results, tuple | list) else (results,):
+            if type(result) is Tensor and not _is_among(result, args):
+                if modes & INFERENCE:
+                    as_inference(result)
+                else:
+                    born_here(result, is_own)
         return results
 
     call.marks = kernel  # type: ignore[attr-defined]  # for those who link above it
     return call
+
+
+def _is_among(tensor: Tensor, args: tuple[Any, ...]) -> bool:
+    for value in args:  # noqa: SIM110 - any() with a generator takes twice as long
+        if value is tensor:
+            return True
+    return False
 
 
 def _select_backend(operator: Any, flags: int) -> Function:
@@ -235,6 +243,12 @@ def _meta_kernel(rule: str | Function, cpu: Function) -> Kernel:
     return Kernel(shown, DispatchKey.Meta, linker=link)
 
 
+def _has_changed(tensor: Tensor) -> bool:
+    """Whether the base of a view has become something to look after."""
+    view = None if tensor._meta is None else tensor._meta.view
+    return view is not None and bool(view.base._flags & (REQUIRES_GRAD | DUAL))
+
+
 def refreshing(operator: Any) -> Function:
     """Looks after views whose base may have been written to, then calls what fits them now."""
     entry: OperatorEntry = operator.entry
@@ -244,9 +258,11 @@ def refreshing(operator: Any) -> Function:
         for value in (*args, *kwargs.values()):
             for tensor in value if isinstance(value, list) else (value,):
                 if isinstance(tensor, Tensor):
-                    wanted = requires_grad(tensor)  # brings the view's edge up to date, too
-                    follow_base(tensor)
-                    flags |= tensor._flags | (REQUIRES_GRAD if wanted else 0)
+                    if tensor._flags & PLAIN_VIEW and _has_changed(tensor):
+                        wanted = requires_grad(tensor)  # brings the view's edge up to date, too
+                        follow_base(tensor)
+                        flags |= REQUIRES_GRAD if wanted else 0
+                    flags |= tensor._flags
         flags &= ~PLAIN_VIEW
         kernel = entry.calls.get(get_state(), {}).get(flags) or entry.link_call(flags)
         return kernel(*args, **kwargs)

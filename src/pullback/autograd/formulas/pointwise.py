@@ -16,10 +16,10 @@ from pullback.errors import DerivativeMissingError
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
+    "by_exponent",
     "clamped",
     "conj",
     "not_implemented",
-    "power_jvp",
     "real_part",
     "share",
     "slope_of_angle",
@@ -151,20 +151,14 @@ def slope_of_exponent(xp: Any, self: Any, other: Any, result: Any) -> Any:
     return result * xp.log(base)
 
 
-def power_jvp(xp: Any, base: Any, exponent: Any, change: Any, turn: Any, result: Any) -> Any:
-    """How a power changes with its base and its exponent; a number changes nothing.
+def by_exponent(xp: Any, change: Any, base: Any, exponent: Any, result: Any) -> Any:
+    """How a power changes with its exponent.
 
-    The power of a negative number has no slope in its exponent, and none is needed where the
-    exponent stays.
+    The power of a negative number has no slope there, and none is needed where the exponent stays.
     """
-    parts = []
-    if _number(base) is None:
-        parts.append(change * slope_of_base(xp, base, exponent))
-    if _number(exponent) is None:
-        if base.dtype.kind != "c":
-            base = xp.where((turn == 0) & (base < 0), 1, base)
-        parts.append(turn * slope_of_exponent(xp, base, exponent, result))
-    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+    if base.dtype.kind != "c":
+        base = xp.where((change == 0) & (base < 0), 1, base)
+    return change * slope_of_exponent(xp, base, exponent, result)
 
 
 def slope_of_sinc(xp: Any, self: Any) -> Any:

@@ -35,6 +35,8 @@ def matmul_to_first(xp: Any, grad: Any, shape: Shape, other: Any) -> Any:
     if other.ndim == 1:
         return grad * other if len(shape) == 1 else xp.expand_dims(grad, -1) * other
     batch = list(range(other.ndim - 2))
+    if len(shape) == 1 and not batch:
+        return xp.matmul(other, grad)
     if len(shape) == 1:
         columns = other.ndim - 1
         return xp._tensordot(other, grad, [*batch, columns], [*batch, columns - 1])
@@ -51,6 +53,8 @@ def matmul_to_second(xp: Any, grad: Any, self: Any, shape: Shape) -> Any:
         return (
             self * grad if len(shape) == 1 else xp.expand_dims(self, -1) * xp.expand_dims(grad, -2)
         )
+    if len(shape) == 1 and self.ndim == 2:
+        return xp.matmul(grad, self)
     if len(shape) == 1 or (len(shape) == 2 and self.ndim > 2):
         rows = list(range(self.ndim - 1))
         return xp._tensordot(self, grad, rows, rows)
