@@ -70,7 +70,15 @@ def dual_kernel(
             f"been implemented yet"
         )
 
-    def general(values: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    general = _at_every_level(base, jvp, places, written, sums)
+    return general if written or is_several else _at_one_level(base, jvp, places, sums, general)
+
+
+def _at_every_level(
+    base: Function, jvp: Function, places: tuple[int, ...], written: bool, sums: bool
+) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = [*args, *kwargs.values()]
         levels = levels_of(values[place] for place in places)
         if written and levels:
             values = _before_write(values)
@@ -89,14 +97,19 @@ def dual_kernel(
             remember_tangents(outputs, written)
         return results
 
-    if written or is_several:
-        return lambda *args, **kwargs: general([*args, *kwargs.values()], args, kwargs)
+    return call
+
+
+def _at_one_level(
+    base: Function, jvp: Function, places: tuple[int, ...], sums: bool, general: Function
+) -> Function:
+    """The same for one result and, as nearly always, one level: without lists and loops."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *kwargs.values()]
         level = _only_level(values, places)
         if level is None:
-            return general(values, args, kwargs)
+            return general(*args, **kwargs)
         output = base(*args, **kwargs)
         given: list[Any] = []
         for place in places:
@@ -111,7 +124,7 @@ def dual_kernel(
         tangent = jvp(tensors, *primals, *given, output)
         for other in given:
             if other is tangent is not None:
-                tangent = tensors.clone(tangent)  # each tangent has memory of its own
+                tangent = tensors.clone(tangent)
         _give(output, level, tangent, False)
         if output._flags & REQUIRES_GRAD:
             remember_tangents((output,), False)

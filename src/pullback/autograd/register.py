@@ -97,22 +97,25 @@ def register(
     if record is None:
         kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
     else:
-        written = inplace is not None
-        assert entry.schema is not None
-        is_several = [str(each.type) for each in entry.schema.returns] != ["Tensor"]
-        dual = partial(
-            dual_kernel,
-            name,
-            jvp=jvp,
-            places=tangents,
-            written=written,
-            sums=sums,
-            is_several=is_several,
-        )
+        dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)
     entry.kernels[key] = [kernel]
+
+
+def _dual_maker(
+    entry: OperatorEntry,
+    jvp: Function | None,
+    tangents: tuple[int, ...],
+    written: bool,
+    sums: bool,
+) -> Function:
+    """Makes the forward-mode kernel of an operator from the kernel that computes it."""
+    assert entry.schema is not None
+    is_several = [str(each.type) for each in entry.schema.returns] != ["Tensor"]
+    name = entry.name.removeprefix("pullback::").replace(".", "_")
+    return lambda base: dual_kernel(name, base, jvp, tangents, written, sums, is_several)
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:
