@@ -6,6 +6,8 @@ asks for them; calls go through generated functions that do not need them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pullback.dispatch import registry
 from pullback.dispatch.table import LOCK, OperatorEntry
 
@@ -24,10 +26,11 @@ def stock_operator(schema: str) -> OperatorEntry:
     return entry
 
 
-def forget_operators(namespace: str) -> None:
-    """Ends the operators of a namespace that came from generated source, kernels and all."""
+def forget_operators(namespace: str, names: Collection[str] | None = None) -> None:
+    """Ends the operators of a namespace that came from generated source, or some of them."""
     with LOCK:
-        for name in [name for name in _handles if name.startswith(f"{namespace}::")]:
+        mine = [name for name in _handles if name.startswith(f"{namespace}::")]
+        for name in [name for name in mine if names is None or name in names]:
             entry = registry.find(name)
             if entry is not None:
                 entry.kernels.clear()

@@ -24,6 +24,7 @@ from pullback.library.register import (
 )
 
 if _TYPE_CHECKING:
+    from pullback.library.formula_op import define_op
     from pullback.library.load import load_ops
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Library",
     "custom_op",
     "define",
+    "define_op",
     "fallthrough_kernel",
     "get_ctx",
     "get_kernel",
@@ -51,7 +53,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """``load_ops`` brings the generator with it, so it is imported when it is first asked for."""
-    if name == "load_ops":
-        return _import_module("pullback.library.load").load_ops
+    """What brings the generator with it is imported when it is first asked for."""
+    if name in ("define_op", "load_ops"):
+        module = "formula_op" if name == "define_op" else "load"
+        return getattr(_import_module(f"pullback.library.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import linecache
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,10 +18,11 @@ from typing import Any
 from pullback.codegen.emit.catalogue import operator_functions
 from pullback.codegen.emit.files import formula_functions, generate
 from pullback.codegen.names import kernel_names
+from pullback.codegen.python_dialect import Arity
 from pullback.dispatch.stock import forget_operators
 from pullback.errors import CodegenError
 
-__all__ = ["load_ops"]
+__all__ = ["callable_in_formulas", "compile_operators", "load_ops"]
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _FIRST = ("operators", "functions_", "kernels_", "register", "public")
@@ -45,19 +47,41 @@ def load_ops(
     namespace = namespace or table.stem
     if not namespace.isidentifier():
         raise CodegenError(f"load_ops: {namespace!r} is no identifier; say namespace='my_ops'")
-    functions = formula_functions(_PACKAGE / "autograd" / "formulas")
-    functions |= operator_functions(_PACKAGE / "_generated" / "catalogue.json")
     files = generate(
-        [table], functions=functions, kernels=kernel_names(_PACKAGE), namespace=namespace
+        [table],
+        functions=callable_in_formulas(),
+        kernels=kernel_names(_PACKAGE),
+        namespace=namespace,
     )
+    return compile_operators(files, namespace, kernels or {}, namespace)
+
+
+@cache
+def callable_in_formulas() -> dict[str, Arity | None]:
+    """What formulas may call: the functions made for them, and every operator."""
+    functions = formula_functions(_PACKAGE / "autograd" / "formulas")
+    return functions | operator_functions(_PACKAGE / "_generated" / "catalogue.json")
+
+
+def compile_operators(
+    files: Mapping[str, str],
+    label: str,
+    kernels: Mapping[str, Callable[..., Any]],
+    namespace: str,
+    names: Collection[str] | None = None,
+) -> ModuleType:
+    """Compiles generated source, and returns its module of public functions.
+
+    It replaces the operators of the namespace, or those with these `names`.
+    """
     sources = {name[:-3]: text for name, text in files.items() if name.endswith(".py")}
-    forget_operators(namespace)
-    package = ModuleType(f"{__package__}.loaded_{namespace}", f"Operators of {table}.")
+    forget_operators(namespace, names)
+    package = ModuleType(f"{__package__}.loaded_{label}", f"Operators of {label}.")
     package.__path__ = []
     sys.modules[package.__name__] = package
     for first in _FIRST:
         for name in sorted(name for name in sources if name.startswith(first)):
-            setattr(package, name, _compile(package.__name__, name, sources[name], kernels or {}))
+            setattr(package, name, _compile(package.__name__, name, sources[name], kernels))
     return package.public  # type: ignore[no-any-return]
 
 

@@ -12,8 +12,9 @@ from pullback.codegen.emit.model import Emitted
 from pullback.codegen.load_ops import load_ops
 from pullback.codegen.names import check_kernels
 from pullback.codegen.python_dialect import Arity
+from pullback.codegen.tables import Tables
 
-__all__ = ["changed_files", "formula_functions", "generate", "write_files"]
+__all__ = ["changed_files", "formula_functions", "generate", "generate_from", "write_files"]
 
 # What the engine's namespaces offer to formulas besides operators and helpers.
 _ENGINE_FUNCTIONS = {"expand": Arity(2, 2)}
@@ -53,8 +54,13 @@ def generate(
     loaded = load_ops(*tables, functions=functions)
     if kernels is not None:
         check_kernels(loaded.functions, kernels)
+    return generate_from(loaded, [table.stem for table in tables], namespace)
+
+
+def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str, str]:
+    """The generated files of tables that have been read; `names` are those of their families."""
     ops = [Emitted(matched) for matched in loaded.match()]
-    families: dict[str, list[Emitted]] = {table.stem: [] for table in tables}
+    families: dict[str, list[Emitted]] = {name: [] for name in names}
     for op in ops:
         assert op.function.place is not None
         families[Path(op.function.place.file).stem].append(op)
