@@ -15,7 +15,7 @@ import pullback as pb
 from pullback.describe import describe_operator
 from pullback.dispatch import DispatchKeySet, PythonDispatcher
 from pullback.errors import BindError, SchemaError
-from pullback.library import Library
+from pullback.library import Library, custom_op, opcheck
 from pullback.schema import parse_schema
 
 __all__ = ["run_demo"]
@@ -41,6 +41,8 @@ def run_demo() -> None:
     _show_schemas()
     _title("Operators: one name, a kernel for each kind of argument")
     _show_operator()
+    _title("Custom operators: opcheck finds what is wrong with one")
+    _show_opcheck()
     _title("Dispatch tables: how registrations become a table")
     dispatcher = PythonDispatcher()
     dispatcher.register(["CPU", "XLA", "Autograd", "CompositeImplicitAutograd"])
@@ -110,6 +112,21 @@ def _show_operator() -> None:
         except BindError as error:
             print(textwrap.indent(str(error), "    "))
         _show_cost(lib, x)
+
+
+def _show_opcheck() -> None:
+    def cube(x: pb.Tensor) -> pb.Tensor:
+        return pb.asarray(x.numpy() ** 3)
+
+    operator = custom_op("demo::cube", cube, mutates_args=())
+    operator.register_autograd(
+        lambda ctx, grad: -3 * ctx.saved_tensors[0] ** 2 * grad,  # the sign is wrong
+        setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),  # noqa: ARG005
+    )
+    operator.register_fake(pb.empty_like)
+    x = pb.tensor([0.5, 1.0, 2.0], requires_grad=True)
+    print(textwrap.indent(str(opcheck(operator, (x,), raise_exception=False)), "  "))
+    operator._destroy()
 
 
 def _show_cost(lib: Library, x: _Values) -> None:

@@ -12,8 +12,8 @@ import pullback as pb
 import pullback.nn.functional
 from pullback.errors import BindError
 from pullback.library import opcheck
-from pullback.library.opcheck.case import Case
-from pullback.library.opcheck.interception import watching
+from pullback.library.checks.case import Case
+from pullback.library.checks.interception import watching
 from pullback.testing.opinfo import Make
 from pullback.testing.samples import OPS
 

@@ -11,7 +11,6 @@ from pullback.library.custom_op import CustomOp
 from pullback.library.define_custom import custom_op
 from pullback.library.fake import get_ctx
 from pullback.library.infer import Device, infer_schema
-from pullback.library.opcheck import opcheck
 from pullback.library.register import (
     impl_abstract,
     impl_backward,
@@ -24,6 +23,7 @@ from pullback.library.register import (
 )
 
 if _TYPE_CHECKING:
+    from pullback.library.checks.run import opcheck
     from pullback.library.formula_op import define_op
     from pullback.library.load import load_ops
 
@@ -52,9 +52,11 @@ __all__ = [
 ]
 
 
+_LATE = {"define_op": "formula_op", "load_ops": "load", "opcheck": "checks.run"}
+
+
 def __getattr__(name: str) -> _Any:
-    """What brings the generator with it is imported when it is first asked for."""
-    if name in ("define_op", "load_ops"):
-        module = "formula_op" if name == "define_op" else "load"
-        return getattr(_import_module(f"pullback.library.{module}"), name)
+    """What brings the generator or the checks with it is imported when it is first asked for."""
+    if name in _LATE:
+        return getattr(_import_module(f"pullback.library.{_LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.dispatch import set_autograd_fallback_mode
-from pullback.library.opcheck import (
+from pullback.library.checks import (
     autograd_registration_check,
     dontGenerateOpCheckTests,
     generate_opcheck_tests,

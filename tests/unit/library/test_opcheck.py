@@ -8,7 +8,7 @@ import pytest
 import pullback as pb
 from pullback.errors import OpCheckError
 from pullback.library import custom_op, opcheck
-from pullback.library.opcheck.run import ALL_TESTS
+from pullback.library.checks.run import ALL_TESTS
 from pullback.testing.optests import autograd_registration_check, set_autograd_fallback_mode
 
 
@@ -81,7 +81,7 @@ def test_o3_what_does_not_apply_is_skipped(cube):
 
 
 def test_o3_copies_keep_strides_and_shared_memory():
-    from pullback.library.opcheck.case import Case
+    from pullback.library.checks.case import Case
 
     memory = pb.asarray(np.arange(12.0).reshape(3, 4))
     a, b = memory[:, ::2], memory.T[1:]

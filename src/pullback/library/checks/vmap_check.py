@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pullback.autograd.modes import no_grad
 from pullback.errors import AutogradError
 from pullback.func.vmap import vmap
-from pullback.library.opcheck.case import Case, CheckFailedError, Place, Skipped, with_tensors
-from pullback.library.opcheck.layout_check import same_values
+from pullback.library.checks.case import Case, CheckFailedError, Place, Skipped, with_tensors
+from pullback.library.checks.layout_check import same_values
 from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from pullback.dispatch import OpOverload, OpOverloadPacket
 from pullback.errors import OpCheckError, OperatorDefinitionError
+from pullback.library.checks.case import Case, CheckFailedError, Skipped
+from pullback.library.checks.gradient_check import check_gradients
+from pullback.library.checks.layout_check import check_layouts, check_zero_size
+from pullback.library.checks.registration_check import check_registration
+from pullback.library.checks.report import Report, Row
+from pullback.library.checks.schema_check import check_schema
+from pullback.library.checks.thread_check import check_threads
+from pullback.library.checks.vmap_check import check_vmap
 from pullback.library.custom_op import CustomOp
-from pullback.library.opcheck.case import Case, Skipped
-from pullback.library.opcheck.gradient_check import check_gradients
-from pullback.library.opcheck.layout_check import check_layouts, check_zero_size
-from pullback.library.opcheck.registration_check import check_registration
-from pullback.library.opcheck.report import Report, Row
-from pullback.library.opcheck.schema_check import check_schema
-from pullback.library.opcheck.thread_check import check_threads
-from pullback.library.opcheck.vmap_check import check_vmap
 
 __all__ = ["ALL_TESTS", "CHECKS", "opcheck", "operator_of"]
 
@@ -124,6 +124,9 @@ def _run(name: str, case: Case) -> Row:
         return Row(name, "ok", CHECKS[name](case))
     except Skipped as reason:
         return Row(name, "skipped", str(reason))
+    except CheckFailedError as error:
+        # What it says is all there is to know; its frames would keep the caller's variables alive.
+        return Row(name, "FAILED", _shown_call(case), error.with_traceback(None))
     except Exception as error:
         return Row(name, "FAILED", _shown_call(case), error)
 

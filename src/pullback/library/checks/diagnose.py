@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.library.opcheck.case import CheckFailedError
+from pullback.library.checks.case import CheckFailedError
 
 __all__ = ["diagnosis", "worst"]
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pullback.autograd.api import grad
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
-from pullback.library.opcheck.case import Case, CheckFailedError, named_tensors
-from pullback.library.opcheck.layout_check import run_both_ways, same_values, weights_for
+from pullback.library.checks.case import Case, CheckFailedError, named_tensors
+from pullback.library.checks.layout_check import run_both_ways, same_values, weights_for
 from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 

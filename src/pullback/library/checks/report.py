@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import dataclass
 
-from pullback.library.opcheck.case import CheckFailedError
+from pullback.library.checks.case import CheckFailedError
 
 __all__ = ["Report", "Row"]
 

@@ -19,9 +19,9 @@ from pullback.autograd.api import grad
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import DerivativeMissingError
-from pullback.library.opcheck.case import Case, CheckFailedError, Skipped, with_tensors
-from pullback.library.opcheck.diagnose import diagnosis, worst
-from pullback.library.opcheck.numeric import elementwise_slope, inner, slope
+from pullback.library.checks.case import Case, CheckFailedError, Skipped, with_tensors
+from pullback.library.checks.diagnose import diagnosis, worst
+from pullback.library.checks.numeric import elementwise_slope, inner, slope
 from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 

@@ -11,7 +11,7 @@ from pullback.autograd.api import grad
 from pullback.autograd.modes import no_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradNotRegisteredError
-from pullback.library.opcheck.case import Case, CheckFailedError, Skipped, named_tensors
+from pullback.library.checks.case import Case, CheckFailedError, Skipped, named_tensors
 from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor, wrap
 

@@ -12,7 +12,7 @@ from typing import Any
 from pullback.autograd.view import requires_grad
 from pullback.dispatch import DispatchKey, OpOverload, set_autograd_fallback_mode
 from pullback.errors import AutogradError, OpCheckError, UnsupportedSchemaError
-from pullback.library.opcheck.case import Case, CheckFailedError, Skipped
+from pullback.library.checks.case import Case, CheckFailedError, Skipped
 from pullback.library.running import tensors_in
 
 __all__ = ["autograd_registration_check", "check_registration"]

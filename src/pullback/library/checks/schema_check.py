@@ -8,7 +8,7 @@ from typing import Any
 from pullback.autograd.modes import no_grad
 from pullback.dispatch import DispatchKey
 from pullback.errors import KernelResultError
-from pullback.library.opcheck.case import Case, CheckFailedError, named_tensors
+from pullback.library.checks.case import Case, CheckFailedError, named_tensors
 from pullback.library.running import in_same_memory, memory_of, tensors_in
 from pullback.schema import Argument
 from pullback.tensor.tensor import Tensor
