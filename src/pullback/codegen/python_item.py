@@ -6,6 +6,7 @@ is needed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,7 @@ def _node(value: Any, name: str) -> _Node:
         return _Node("tag:yaml.org,2002:str", value)
     if isinstance(value, list | tuple):
         return _Node("tag:yaml.org,2002:seq", [_node(item, name) for item in value])
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         pairs = [(_node(key, name), _node(item, name)) for key, item in value.items()]
         return _Node("tag:yaml.org,2002:map", pairs)
     raise CodegenError(f"{name}: expected a text, a list or a dict, but got {value!r:.60}")

@@ -62,18 +62,16 @@ def define_op(
         )
     head, parenthesis, rest = schema.partition("(")
     namespace, name = parse_qualname(head.strip())
-    entry: dict[str, Any] = {
+    entry = {
         "func": name + parenthesis + rest,
         "doc": doc,
         "variants": list(variants),
         "dispatch": {"CPU": "_kernel"},
+        "tags": list(tags),
+        "derivatives": derivatives,
+        "output_differentiability": output_differentiability,
     }
-    if tags:
-        entry["tags"] = list(tags)
-    if derivatives is not None:
-        entry["derivatives"] = dict(derivatives)
-    if output_differentiability is not None:
-        entry["output_differentiability"] = list(output_differentiability)
+    entry = {key: value for key, value in entry.items() if value is not None}
     family = f"{namespace}_{name.replace('.', '_')}"
     loaded = read_ops([python_item([entry], family)], callable_in_formulas())
     files = generate_from(loaded, [family], namespace)

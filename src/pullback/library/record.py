@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
@@ -22,19 +20,19 @@ from pullback.dispatch import OpOverload, after_autograd
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import SAVED_HOOKS, get_state, set_state
 from pullback.errors import AutogradError, AutogradNotRegisteredError
+from pullback.library.fast import compile_recording
 from pullback.library.forward import forward_kernel
 from pullback.library.gradients import flat_gradients
 from pullback.library.named import call_named, saved_tree
 from pullback.library.rules import Rules
-from pullback.library.running import QUIET, quiet, tensors_in
+from pullback.library.running import quiet, tensors_in
 from pullback.tensor.meta import Creation
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, version_of, wrap, zeros_beside
 
-__all__ = ["CustomOpNode", "autograd_linker"]
+__all__ = ["CustomOpNode", "autograd_linker", "node_class"]
 
 _Function = Callable[..., Any]
-_ndarray = np.ndarray
 
 
 class CustomOpNode(FunctionCtx):
@@ -191,28 +189,31 @@ class _Quietly:
         set_state(self._state)
 
 
+def node_class(rules: Rules) -> Any:
+    """The class of an operator's nodes, made when it is first needed."""
+    if rules.node_class is not None:
+        return rules.node_class
+    base = rules.name.partition("::")[2].replace(".", "_")
+    arguments = rules.schema.arguments.flat_positional
+    members = {
+        "_rules": rules,
+        "_given": tuple(str(argument.type) == "Tensor" for argument in arguments),
+        "__module__": __name__,
+    }
+    rules.node_class = type(f"{base}Backward", (CustomOpNode,), members)
+    return rules.node_class
+
+
 def _node_maker(rules: Rules) -> Callable[[tuple[Any, ...]], CustomOpNode]:
     """Makes the node of a call, from its positional arguments."""
-    base = rules.name.partition("::")[2].replace(".", "_")
-    cls: Any = type(f"{base}Backward", (CustomOpNode,), {"_rules": rules, "__module__": __name__})
-    arguments = rules.schema.arguments.flat_positional
-    tensors = [str(argument.type) == "Tensor" for argument in arguments]
-    simple = not any(
-        argument.type.is_tensor_like() and not plain
-        for argument, plain in zip(arguments, tensors, strict=True)
-    ) and not any(argument.takes_none for argument in arguments)
-    places = [place for place, plain in enumerate(tensors) if plain]
-    lists = [a.type.is_tensor_like() and a.type.is_list_like() is not None for a in arguments]
-    cls._given = tuple(tensors)
-    new: Any = object.__new__
-
-    def make_simple(args: tuple[Any, ...]) -> CustomOpNode:
-        node: CustomOpNode = new(cls)
-        node._edges = tuple([args[place]._edge or edge_of(args[place]) for place in places])
-        return node
+    cls = node_class(rules)
+    lists = [
+        a.type.is_tensor_like() and a.type.is_list_like() is not None
+        for a in rules.schema.arguments.flat_positional
+    ]
 
     def make(args: tuple[Any, ...]) -> CustomOpNode:
-        node: CustomOpNode = new(cls)
+        node: CustomOpNode = object.__new__(cls)
         edges: list[Edge] = []
         node._given = tuple(
             [_taken(value, edges, list_) for value, list_ in zip(args, lists, strict=True)]
@@ -220,7 +221,7 @@ def _node_maker(rules: Rules) -> Callable[[tuple[Any, ...]], CustomOpNode]:
         node._edges = tuple(edges)
         return node
 
-    return make_simple if simple else make
+    return make
 
 
 def _taken(value: Any, edges: list[Edge], is_list: bool) -> Any:
@@ -235,51 +236,16 @@ def _taken(value: Any, edges: list[Edge], is_list: bool) -> Any:
 
 def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Function:
     """Records calls. Linked again whenever a rule or a mode changes, so both are read once."""
-    single = [str(ret.type) for ret in rules.schema.returns] == ["Tensor"]
-    plain = single and not rules.differentiable
     setup = _setup(rules)
-    user = rules.setup_context if setup is None else None
     hooked = bool(get_state().modes & SAVED_HOOKS)
     anomaly = is_anomaly_enabled()
-    get, put, known, following = get_state, set_state, QUIET, get_following
     # One change of state serves kernel and setup, where the kernel is a checked function.
     kernel, check = getattr(below, "unchecked", (below, None))
 
-    def run(*args: Any, **kwargs: Any) -> Any:
-        node = make_node(args)
-        node._seq = following()()
-        state = get()
-        put(known.get(state) or quiet(state))
-        try:
-            result = kernel(*args, **kwargs)
-            if check is not None:
-                result = check(args, kwargs, result)
-            if user is not None:
-                user(ctx=node, inputs=args, output=result)
-            elif setup is not None:
-                setup(node, args, kwargs, result)
-        finally:
-            put(state)
-        if (
-            plain
-            and type(result) is Tensor
-            and result._edge is None
-            and result._meta is None
-            and not result._flags & REQUIRES_GRAD
-            and not node._constant
-        ):
-            array = result._array
-            if type(array) is not _ndarray:
-                mark(node)
-            node._shape = array.shape
-            node._dtype = dtype = array.dtype
-            if dtype.kind in "fc":
-                result._edge = (node, 0)
-                result._flags |= REQUIRES_GRAD
-        else:
-            result = _attach_all(rules, node, result)
-            if any(isinstance(t._array, Payload) for t in tensors_in([args, result])):
-                mark(node)
+    def finish(node: CustomOpNode, args: tuple[Any, ...], result: Any) -> Any:
+        result = _attach_all(rules, node, result)
+        if any(isinstance(t._array, Payload) for t in tensors_in([args, result])):
+            mark(node)
         if node._to_save is not None:
             node._keep_saved() if hooked else node._keep_plainly()
             node._to_save = None
@@ -289,7 +255,47 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
             remember_call(node)
         return result
 
+    if check is not None and setup is None and not (hooked or anomaly) and _is_simple(rules):
+        tools: dict[str, _Function] = {
+            "edge_of": edge_of,
+            "following": get_following,
+            "finish": finish,
+        }
+        return compile_recording(rules, node_class(rules), tools, kernel, check)
+    user = rules.setup_context if setup is None else None
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        node = make_node(args)
+        node._seq = get_following()()
+        state = get_state()
+        set_state(quiet(state))
+        try:
+            result = kernel(*args, **kwargs)
+            if check is not None:
+                result = check(args, kwargs, result)
+            if user is not None:
+                user(ctx=node, inputs=args, output=result)
+            elif setup is not None:
+                setup(node, args, kwargs, result)
+        finally:
+            set_state(state)
+        return finish(node, args, result)
+
     return run
+
+
+def _is_simple(rules: Rules) -> bool:
+    """Whether one tensor comes out, and all tensors come in as plain positional arguments."""
+    arguments = rules.schema.arguments
+    return (
+        [str(ret.type) for ret in rules.schema.returns] == ["Tensor"]
+        and not rules.differentiable
+        and len(arguments.flat_positional) == len(arguments.flat_all)
+        and not any(
+            a.type.is_tensor_like() and (str(a.type) != "Tensor" or a.takes_none)
+            for a in arguments.flat_positional
+        )
+    )
 
 
 def _setup(rules: Rules) -> _Function | None:

@@ -48,6 +48,7 @@ class Rules:
         self.vmap: Rule | None = None
         self.differentiable: tuple[bool, ...] | None = None
         self.places: dict[str, str] = {}
+        self.node_class: Any = None  # of what records calls
         self.inputs_type: Any = None  # the named tuple of the arguments, made when first needed
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 import timeit
 import warnings
 
@@ -109,6 +110,15 @@ def test_a_kernel_may_differentiate_inside(ns, leaf):
     assert x.grad.tolist() == [12.0]
 
 
+def test_a_kernel_may_leave_its_result_undefined(ns, leaf):
+    op = pb.library.custom_op(
+        f"{ns}::none", lambda x: None, mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    op.register_autograd(lambda ctx, g: g)
+    assert op(pb.tensor([1.0])) is None
+    assert op(leaf(1)) is None
+
+
 def test_importing_loads_no_generator_and_no_tests():
     program = (
         "import sys, pullback\n"
@@ -119,15 +129,15 @@ def test_importing_loads_no_generator_and_no_tests():
 
 
 def test_a_call_costs_little_more_than_an_operator(cube, leaf):
-    """Against the recording of an ordinary operator, in the same process, so that a slow machine
-    slows both; the bound is generous, because the machine may be busy."""
+    """Against the recording of an ordinary operator, so that a slow machine slows both."""
     x = leaf(1, 2) * 1
     plain = x.detach()
 
     def best(statement):
         names = {"cube": cube, "fn": cube._fn, "x": x, "plain": plain, "sin": pb.sin}
-        return min(timeit.repeat(statement, globals=names, number=500, repeat=9)) / 500
+        clock = time.process_time  # the machine may be busy with others
+        return min(timeit.repeat(statement, globals=names, number=300, repeat=30, timer=clock))
 
     unit = best("sin(x)")
-    assert best("cube(plain)") - best("fn(plain)") < 4 * unit
-    assert best("cube(x)") - best("fn(plain)") < 10 * unit
+    assert best("cube(plain)") - best("fn(plain)") < 3 * unit
+    assert best("cube(x)") - best("fn(plain)") < 6 * unit
