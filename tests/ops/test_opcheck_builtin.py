@@ -17,6 +17,13 @@ from pullback.library.checks.interception import watching
 from pullback.testing.opinfo import Make
 from pullback.testing.samples import OPS
 
+# NumPy decides by the values what these return, so there is nothing to say without them.
+BY_VALUE = {
+    "pullback::linalg_eig": {"test_faketensor"},
+    "pullback::linalg_eigvals": {"test_faketensor"},
+    "pullback::put": {"test_faketensor", "test_aot_dispatch"},
+    "pullback::histogram": {"test_faketensor", "test_aot_dispatch"},
+}
 FAMILIES = 8  # the operators are dealt out to so many tests, so that they can run side by side
 
 
@@ -86,7 +93,7 @@ def test_every_operator_passes(calls, family):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             report = opcheck(op, args, kwargs, raise_exception=False)
-        if report.failures:
+        if {row.test for row in report.failures} != BY_VALUE.get(name, set()):
             failed.append(str(report))
     assert not failed, "\n\n".join(failed)
 

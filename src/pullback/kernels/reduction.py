@@ -46,7 +46,10 @@ Axes = int | tuple[int, ...] | list[int] | None
 
 def axes_of(axis: Axes) -> int | tuple[int, ...] | None:
     """Axes in the form that NumPy takes."""
-    return tuple(axis) if isinstance(axis, list) else axis
+    if isinstance(axis, list):
+        # One axis by itself, which NumPy also takes for a number without axes.
+        return axis[0] if len(axis) == 1 else tuple(axis)
+    return axis
 
 
 def require_order(name: str, dtype: np.dtype[Any]) -> None:

@@ -18,7 +18,7 @@ __all__ = ["define_op"]
 def define_op(
     schema: str,
     *,
-    kernel: Callable[..., Any],
+    kernel: Any,
     derivatives: Mapping[str, Any] | None = None,
     doc: str = "A custom operator.",
     tags: Sequence[str] = (),
@@ -33,10 +33,9 @@ def define_op(
     Args:
         schema: with the namespace, ``"mylib::op(Tensor self) -> Tensor"``.
         kernel: a function on arrays, with the schema's arguments by position.
-        derivatives: by argument, the formula of its gradient (``"grad * conj(2 * self)"``); by
-            output, that of its tangent (``"auto_element_wise"``, ``"auto_linear"``, or a formula of
-            ``self_p`` and ``self_t``). Every tensor argument needs one, or
-            ``"non_differentiable"``.
+        derivatives: by argument, the formula of its gradient; by output, that of its tangent
+            (``"auto_element_wise"``, ``"auto_linear"``, or in ``self_p`` and ``self_t``). Every
+            tensor argument needs one, or ``"non_differentiable"``.
         doc: one line, the function's documentation.
         tags: ``"elementwise"`` lets ``vmap`` run the kernel on all samples at once.
         variants: what to make besides the function: ``"inplace"``, ``"out"``.
@@ -50,16 +49,13 @@ def define_op(
     ...     tags=["elementwise"],
     ... )
     >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
-    >>> cube(x).sum().backward()
-    >>> x.grad.tolist()
+    >>> pb.autograd.grad(cube(x).sum(), x)[0].tolist()
     [3.0, 12.0]
     >>> pb.dispatch.stock.forget_operators("formula")
     """
     if not callable(kernel):
-        raise KernelTypeError(
-            f"define_op: a kernel is required to be a callable, but found type "
-            f"{type(kernel).__name__}"
-        )
+        found = type(kernel).__name__
+        raise KernelTypeError(f"define_op: a kernel is required to be a callable, not a {found}")
     head, parenthesis, rest = schema.partition("(")
     namespace, name = parse_qualname(head.strip())
     entry = {

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pullback.dispatch.stock import forget_operators
 from pullback.library.custom_op import CUSTOM_OPS
 
 ROOT = Path(__file__).parents[3]
@@ -19,6 +20,7 @@ def ended():
     yield
     for name in set(CUSTOM_OPS) - before:
         CUSTOM_OPS[name]._destroy()
+    forget_operators("guide")
 
 
 def test_the_example_runs_and_is_short(capsys):

@@ -98,7 +98,8 @@ def with_length(x: Any, axis: int, length: int) -> Shape:
 def reduced(shape: Shape, axis: Axes, keepdims: bool) -> Shape:
     """The shape of a reduction over some axes, or all."""
     ndim = len(shape)
-    axes = range(ndim) if axis is None else normalize_axis_tuple(axis, ndim)
+    # Of a number without axes NumPy reduces the axis that a vector of one would have.
+    axes = range(ndim) if axis is None else normalize_axis_tuple(axis, max(ndim, 1))
     if keepdims:
         return tuple(1 if a in axes else n for a, n in enumerate(shape))
     return tuple(n for a, n in enumerate(shape) if a not in axes)

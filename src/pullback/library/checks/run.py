@@ -8,12 +8,14 @@ from typing import Any
 from pullback.dispatch import OpOverload, OpOverloadPacket
 from pullback.errors import OpCheckError, OperatorDefinitionError
 from pullback.library.checks.case import Case, CheckFailedError, Skipped
+from pullback.library.checks.fake_check import check_fake
 from pullback.library.checks.gradient_check import check_gradients
 from pullback.library.checks.layout_check import check_layouts, check_zero_size
 from pullback.library.checks.registration_check import check_registration
 from pullback.library.checks.report import Report, Row
 from pullback.library.checks.schema_check import check_schema
 from pullback.library.checks.thread_check import check_threads
+from pullback.library.checks.trace_check import check_trace
 from pullback.library.checks.vmap_check import check_vmap
 from pullback.library.custom_op import CustomOp
 
@@ -22,6 +24,8 @@ __all__ = ["ALL_TESTS", "CHECKS", "opcheck", "operator_of"]
 CHECKS: dict[str, Callable[[Case], str]] = {
     "test_schema": check_schema,
     "test_autograd_registration": check_registration,
+    "test_faketensor": check_fake,
+    "test_aot_dispatch": check_trace,
     "test_gradients": check_gradients,
     "test_vmap": check_vmap,
     "test_threads": check_threads,
