@@ -8,6 +8,8 @@ import re
 
 import pytest
 
+from pullback.library.custom_op import CUSTOM_OPS
+
 PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -40,7 +42,10 @@ def test_docstring_examples_hold(package_files):
 
 
 def test_readme_examples_hold(root):
+    before = set(CUSTOM_OPS)
     assert run_blocks((root / "README.md").read_text(encoding="utf-8"), "README.md") > 0
+    for name in set(CUSTOM_OPS) - before:  # which last as long as the process, unless ended
+        CUSTOM_OPS[name]._destroy()
 
 
 def test_examples_of_the_page_on_transforms_hold(root):
