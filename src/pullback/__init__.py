@@ -25,7 +25,19 @@ import pullback.shape_writes
 import pullback.utils.checkpoint
 from pullback import aliases as _aliases
 from pullback import array_functions as _array_functions
-from pullback import autograd, dispatch, errors, fft, func, library, linalg, ops, schema, utils
+from pullback import (
+    autograd,
+    dispatch,
+    errors,
+    fft,
+    func,
+    library,
+    linalg,
+    ops,
+    schema,
+    sparse,
+    utils,
+)
 from pullback import creation as _creation
 from pullback import ranges as _ranges
 from pullback._generated import public as _public
@@ -61,6 +73,7 @@ from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_i
 from pullback.kernels.threads import get_num_threads, set_num_threads
 from pullback.padding import pad
 from pullback.ranges import *
+from pullback.sparse import sparse_hessian, sparse_jacobian
 from pullback.tensor import Tensor
 
 __all__ = [
@@ -98,6 +111,9 @@ __all__ = [
     "schema",
     "set_grad_enabled",
     "set_num_threads",
+    "sparse",
+    "sparse_hessian",
+    "sparse_jacobian",
     "utils",
     "value_and_grad",
 ]

@@ -18,6 +18,7 @@ same situation, so both ``except PullbackError`` and code written for PyTorch ca
     │   ├── GradcheckError                                        a derivative found to be wrong
     │   ├── CheckpointError                                       a recomputation that differs
     │   └── DerivativeMissingError  NotImplementedError           a derivative that does not exist
+    ├── MissingPackageError         ImportError                   an optional package is needed
     ├── CodegenError                RuntimeError                  a table or formula refused
     ├── OpCheckError                AssertionError                an operator that opcheck refuses
     ├── UnsupportedDtypeError       TypeError                     a dtype an operator is not for
@@ -65,6 +66,7 @@ __all__ = [
     "KernelResultError",
     "KernelTypeError",
     "LibraryKindError",
+    "MissingPackageError",
     "NoDataError",
     "NotFiniteError",
     "OpCheckError",
@@ -93,6 +95,10 @@ class SchemaError(PullbackError, RuntimeError, AssertionError):
 
 class BindError(PullbackError, RuntimeError):
     """The arguments of a call do not fit the operator's schema."""
+
+
+class MissingPackageError(PullbackError, ImportError):
+    """Something needs a package that is optional, and that is not installed."""
 
 
 class CodegenError(PullbackError, RuntimeError):

@@ -182,7 +182,8 @@ ELEMENT_BY_ELEMENT = {
 def test_whole_jacobians_agree_with_finite_differences(op):
     for is_complex in kinds(op):
         for call in list(calls(op, is_complex=is_complex))[:2]:
-            check_derivatives(op, call, fast_mode=False, check_batched_grad=True)
+            batched = {"check_batched_grad": True, "check_batched_forward_grad": True}
+            check_derivatives(op, call, fast_mode=False, **batched)
 
 
 BY_NAME = {op.name: op for op in reversed(OPS)}

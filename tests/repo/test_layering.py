@@ -50,6 +50,7 @@ LEVELS = {
     "fft": 6.5,
     "library": 7.2,  # custom operators, and checks that use transforms
     "func": 7,
+    "sparse": 7.2,
     "autograd.functional": 7.1,  # beside the graph by name, but made of transforms
     "derivatives": 7.2,
     "interop": 7,

@@ -68,8 +68,37 @@ def test_rule_10_11_switches_that_need_each_other(lib):
 def test_rule_10_11_batches(lib, fast_mode):
     inputs = (lib.leaf(1.0, 2.0), lib.leaf(3.0, 4.0))
     assert lib.autograd.gradcheck(
-        lambda x, y: (x * y, lib.sin(x)), inputs, check_batched_grad=True, fast_mode=fast_mode
+        lambda x, y: (x * y, lib.sin(x)),
+        inputs,
+        check_batched_grad=True,
+        check_forward_ad=True,
+        check_batched_forward_grad=True,
+        fast_mode=fast_mode,
     )
+
+
+@pytest.mark.parametrize("name", ["backward", "jvp"])
+def test_rule_10_11_a_formula_that_no_batch_passes_through(pb, name):
+    """It asks for the value of its argument, which is another one for every sample."""
+
+    class Careless(pb.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * (2 if name == "jvp" or float(grad[0]) > -9 else 3)
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent * (2 if name == "backward" or float(tangent[0]) > -9 else 3)
+
+    x, options = pb.leaf(1.0, 2.0), {"check_forward_ad": True}
+    assert pb.autograd.gradcheck(Careless.apply, x, **options)
+    switch = "check_batched_grad" if name == "backward" else "check_batched_forward_grad"
+    with pb.raises("While computing batched"):
+        pb.autograd.gradcheck(Careless.apply, x, **options, **{switch: True})
 
 
 @both_modes

@@ -17,6 +17,7 @@ from pullback.autograd.gradcheck.jacobians import check_forward, check_no_output
 from pullback.autograd.gradcheck.problem import Options, Problem, as_tuple
 from pullback.autograd.gradcheck.properties import (
     check_batched_gradients,
+    check_batched_tangents,
     check_missing_gradients,
     check_missing_tangents,
     check_zero_gradients,
@@ -141,6 +142,8 @@ def _check(problem: Problem, options: Options, kinds: _Kinds) -> None:
         (check_forward_fast if fast else check_forward)(problem, options)
         if kinds.missing:
             check_missing_tangents(problem)
+    if kinds.batched_forward:
+        check_batched_tangents(problem)
     if kinds.batched:
         check_batched_gradients(problem)
     if kinds.backward:

@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.api import grad
+from pullback.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from pullback.autograd.gradcheck.jacobians import pushed
 from pullback.autograd.gradcheck.problem import Array, Problem, random_like
+from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node
 from pullback.autograd.record import recorded
 from pullback.autograd.view import edge_of
 from pullback.errors import GradcheckError
+from pullback.tensor.levels import MapLevel
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = [
     "check_batched_gradients",
+    "check_batched_tangents",
     "check_missing_gradients",
     "check_missing_tangents",
     "check_zero_gradients",
@@ -146,3 +150,43 @@ def check_batched_gradients(problem: Problem) -> None:
                     f"For output {number} and input {place}, batched gradients differ from those "
                     f"computed one at a time.\nGot:\n{gradient._array}\nExpected:\n{expected}"
                 )
+
+
+def check_batched_tangents(problem: Problem) -> None:
+    """A batch of tangents gives what its rows give one at a time."""
+    rng = np.random.default_rng(0)
+    for place in problem.places:
+        batch = np.stack([random_like(rng, problem.input(place)) for _ in range(_BATCH)])
+        try:
+            found = _pushed_together(problem, place, batch)
+        except RuntimeError as error:
+            raise GradcheckError(
+                f"While computing batched forward gradients by input {place}, got: {error}"
+            ) from error
+        rows = [pushed(problem, {place: row}) for row in batch]
+        for number, _ in problem.outputs:
+            expected = np.stack([row[number] for row in rows])
+            if not np.allclose(found[number], expected):
+                raise GradcheckError(
+                    f"For output {number} and input {place}, batched forward gradients differ from "
+                    f"those computed one at a time.\nGot:\n{found[number]}\nExpected:\n{expected}"
+                )
+
+
+def _pushed_together(problem: Problem, place: int, batch: Array) -> dict[int, Array]:
+    """The tangents of the outputs for all rows of a batch, by one call of the function."""
+    level = MapLevel(_BATCH, "error")
+    rows = tensors._add_level(wrap(batch), 0, level.number)
+    found = {}
+    with dual_level():
+        with level:
+            results = problem.call({place: make_dual(problem.input(place), rows)})
+            tangents = [unpack_dual(result).tangent for result in results]
+        for number, output in problem.outputs:
+            tangent = tangents[number]
+            found[number] = (
+                np.zeros((_BATCH, *output.shape), output.dtype)
+                if tangent is None
+                else tensors.out_of_level(tangent, 0, level.number, _BATCH).detach()._array
+            )
+    return found
