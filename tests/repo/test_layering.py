@@ -59,6 +59,7 @@ LEVELS = {
     "describe": 7.6,
     "demo": 7.75,  # uses the library as users do, and the command line uses it
     "cli": 8,
+    "compat": 8,  # other libraries' interfaces
     "__main__": 8.5,
     "inspect": 8,
     "nn": 8,

@@ -82,8 +82,9 @@ def tensordot_to_first(
 ) -> Any:
     """The gradient of a sum over pairs of axes in the first factor."""
     own = [axis % len(shape) for axis in axes_self]
-    partner = [axis % other.ndim for axis in axes_other]
-    kept, free = _kept(len(shape), own), _kept(other.ndim, partner)
+    ndim = np.ndim(other)  # which may be a number
+    partner = [axis % ndim for axis in axes_other]
+    kept, free = _kept(len(shape), own), _kept(ndim, partner)
     tail = list(range(len(kept), len(kept) + len(free)))
     return _in_place(xp, xp._tensordot(grad, conj(xp, other), tail, free), kept, own, partner)
 
@@ -92,9 +93,10 @@ def tensordot_to_second(
     xp: Any, grad: Any, self: Any, shape: Shape, axes_self: Axes, axes_other: Axes
 ) -> Any:
     """The gradient of a sum over pairs of axes in the second factor."""
-    partner = [axis % self.ndim for axis in axes_self]
+    ndim = np.ndim(self)  # which may be a number
+    partner = [axis % ndim for axis in axes_self]
     own = [axis % len(shape) for axis in axes_other]
-    free, kept = _kept(self.ndim, partner), _kept(len(shape), own)
+    free, kept = _kept(ndim, partner), _kept(len(shape), own)
     head = list(range(len(free)))
     return _in_place(xp, xp._tensordot(grad, conj(xp, self), head, free), kept, own, partner)
 

@@ -1,0 +1,64 @@
+"""HIPS autograd's names: ``import pullback.compat.autograd as autograd`` and go on as before.
+
+The same functions at the same places, with the same conventions: arrays and floats in and out,
+gradients of complex arguments conjugated with respect to PyTorch's. ``docs/migration.md`` tells
+what differs.
+
+>>> import pullback.compat.autograd.numpy as np
+>>> from pullback.compat.autograd import grad
+>>> round(grad(np.tanh)(1.0), 6)
+0.419974
+"""
+
+from __future__ import annotations
+
+from pullback.compat.autograd import extend, numpy, scipy, test_util
+from pullback.compat.autograd.extend import primitive
+from pullback.compat.autograd.operators import (
+    checkpoint,
+    deriv,
+    elementwise_grad,
+    grad,
+    grad_and_aux,
+    grad_named,
+    hessian,
+    hessian_tensor_product,
+    hessian_vector_product,
+    holomorphic_grad,
+    jacobian,
+    make_ggnvp,
+    make_hvp,
+    make_jvp,
+    make_vjp,
+    multigrad_dict,
+    tensor_jacobian_product,
+    value_and_grad,
+    vector_jacobian_product,
+)
+
+__all__ = [
+    "checkpoint",
+    "deriv",
+    "elementwise_grad",
+    "extend",
+    "grad",
+    "grad_and_aux",
+    "grad_named",
+    "hessian",
+    "hessian_tensor_product",
+    "hessian_vector_product",
+    "holomorphic_grad",
+    "jacobian",
+    "make_ggnvp",
+    "make_hvp",
+    "make_jvp",
+    "make_vjp",
+    "multigrad_dict",
+    "numpy",
+    "primitive",
+    "scipy",
+    "tensor_jacobian_product",
+    "test_util",
+    "value_and_grad",
+    "vector_jacobian_product",
+]

@@ -1,0 +1,366 @@
+"""HIPS autograd's differential operators: ``grad``, ``jacobian``, ``make_vjp`` and the rest.
+
+An operator takes a function and ``argnum``, a position or a tuple of them (then the result is a
+tuple), and gives a function of the same arguments.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback.compat.autograd import numpy as anp
+from pullback.compat.autograd.extend import defjvp_argnum, defvjp_argnum, primitive
+from pullback.compat.autograd.linear import Pulled, pushed
+from pullback.errors import AutogradTypeError
+from pullback.tensor.tensor import Tensor
+from pullback.utils import pytree
+
+__all__ = [
+    "by_argument",
+    "checkpoint",
+    "deriv",
+    "elementwise_grad",
+    "grad",
+    "grad_and_aux",
+    "grad_named",
+    "hessian",
+    "hessian_tensor_product",
+    "hessian_vector_product",
+    "holomorphic_grad",
+    "jacobian",
+    "make_ggnvp",
+    "make_hvp",
+    "make_jvp",
+    "make_vjp",
+    "multigrad_dict",
+    "tensor_jacobian_product",
+    "value_and_grad",
+    "vector_jacobian_product",
+]
+
+_Function = Callable[..., Any]
+
+
+def by_argument(operator: Callable[..., Any]) -> Callable[..., _Function]:
+    """An operator on functions of one argument, as one on functions of many.
+
+    >>> at = by_argument(lambda fun, x: (x, fun(x)))
+    >>> at(lambda a, b: a - b, 1)(10, 3)
+    (3, 7)
+    """
+
+    @functools.wraps(operator)
+    def nary(fun: _Function, argnum: Any = 0, *options: Any, **named: Any) -> _Function:
+        if not isinstance(argnum, int | tuple | list):
+            raise AutogradTypeError(
+                f"argnum must be a position or a tuple of positions, not {argnum!r}"
+            )
+        places = [argnum] if isinstance(argnum, int) else list(argnum)
+
+        @functools.wraps(fun)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            def unary(x: Any) -> Any:
+                given = list(args)
+                for place, value in zip(places, [x] if isinstance(argnum, int) else x, strict=True):
+                    given[place] = value
+                return fun(*given, **kwargs)
+
+            chosen = tuple(args[place] for place in places)
+            x = chosen[0] if isinstance(argnum, int) else chosen
+            return operator(functools.wraps(fun)(unary), x, *options, **named)
+
+        return run
+
+    return nary
+
+
+def _require_real(name: str, pulled: Pulled, *, scalar: bool) -> Tensor:
+    """The value of a function that has to be real, and perhaps a scalar."""
+    value = pulled.single
+    if value is None or value.dtype.kind == "c" or (scalar and value.size != 1):
+        shown = "a tree" if value is None else f"{value.dtype} of shape {value.shape}"
+        wanted = "real scalar-output" if scalar else "real-output"
+        raise AutogradTypeError(
+            f"{name} only applies to {wanted} functions, and this one returns {shown}. Try "
+            f"jacobian, elementwise_grad or holomorphic_grad."
+        )
+    return value
+
+
+def _ones(tensor: Tensor) -> Any:
+    ones = np.ones(tensor.shape, tensor.dtype)
+    return ones * (1 + 1j) if tensor.dtype.kind == "c" else ones
+
+
+def _seed(value: Tensor) -> Any:
+    return np.ones(value.shape, value.dtype)
+
+
+@by_argument
+def grad(fun: _Function, x: Any) -> Any:
+    """A function that computes the gradient of a real function with one element as its result.
+
+    >>> grad(lambda x, y: x * y**2, (0, 1))(2.0, 3.0)
+    (9.0, 12.0)
+    """
+    pulled = Pulled(fun, x)
+    return pulled(_seed(_require_real("Grad", pulled, scalar=True)))
+
+
+@by_argument
+def value_and_grad(fun: _Function, x: Any) -> Any:
+    """A function that computes the value and the gradient.
+
+    >>> value_and_grad(lambda x: x**2)(3.0)
+    (9.0, 6.0)
+    """
+    pulled = Pulled(fun, x)
+    value = _require_real("value_and_grad", pulled, scalar=True)
+    return pulled.argument.result(value), pulled(_seed(value))
+
+
+@by_argument
+def grad_and_aux(fun: _Function, x: Any) -> Any:
+    """For a function that returns two things: the gradient of the first, and the second.
+
+    >>> grad_and_aux(lambda x: (x**2, 10 * x))(3.0)
+    (6.0, 30.0)
+    """
+    aux: list[Any] = []
+
+    def first(argument: Any) -> Any:
+        value, other = fun(argument)
+        aux.append(other)
+        return value
+
+    def both(argument: Any) -> Any:
+        value = first(argument)
+        leaves, spec = pytree.flatten(aux.pop())
+        arrays = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        aux.append((leaves, spec, arrays))
+        return value, [leaves[place] for place in arrays]
+
+    pulled = Pulled(both, x)
+    value, found = pulled.value
+    leaves, spec, arrays = aux.pop()
+    for place, tensor in zip(arrays, found, strict=True):
+        leaves[place] = pulled.argument.result(tensor)
+    zeros = [np.zeros(tensor.shape, tensor.dtype) for tensor in found]
+    return pulled((_seed(value), zeros)), pytree.unflatten(spec, leaves)
+
+
+@by_argument
+def elementwise_grad(fun: _Function, x: Any) -> Any:
+    """A function that computes the sums of the Jacobian's columns in one pass.
+
+    >>> elementwise_grad(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([2., 4.])
+    """
+    pulled = Pulled(fun, x)
+    return pulled(_seed(_require_real("Elementwise_grad", pulled, scalar=False)))
+
+
+@by_argument
+def deriv(fun: _Function, x: Any) -> Any:
+    """A function that computes the derivative in the direction of all ones, in forward mode.
+
+    The direction of a complex argument is 1 + 1j, as in HIPS autograd.
+
+    >>> deriv(lambda x: x**3)(2.0)
+    12.0
+    """
+    leaves, spec = pytree.flatten(x)
+    ones = [_ones(leaf) if isinstance(leaf, Tensor) else _ones_of(leaf) for leaf in leaves]
+    return pushed(fun, x, pytree.unflatten(spec, ones))[1]
+
+
+def _ones_of(leaf: Any) -> Any:
+    array = np.asarray(leaf)
+    return np.ones(array.shape, array.dtype) * (1 + 1j if array.dtype.kind == "c" else 1)
+
+
+@by_argument
+def jacobian(fun: _Function, x: Any) -> Any:
+    """A function that computes the Jacobian: the axes of the result, then those of the argument.
+
+    >>> jacobian(lambda x: x * x[0])(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [2., 1.]])
+    """
+    pulled = Pulled(fun, x)
+    value = _require_real("jacobian", pulled, scalar=False)
+    rows = []
+    for place in range(value.size):
+        seed = np.zeros(value.size, value.dtype)
+        seed[place] = 1
+        rows.append(pytree.flatten(pulled(seed.reshape(value.shape)))[0])
+    made = []
+    for number, argument in enumerate(pulled.argument.leaves):
+        shape = value.shape + argument.shape
+        parts = [row[number] for row in rows]
+        made.append(anp.reshape(anp.stack(parts), shape) if parts else np.zeros(shape))
+    return pytree.unflatten(pulled.argument.spec, made)
+
+
+@by_argument
+def hessian(fun: _Function, x: Any) -> Any:
+    """A function that computes the Hessian.
+
+    >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 2.0]))
+    array([[4., 2.],
+           [2., 0.]])
+    """
+    return jacobian(jacobian(fun))(x)
+
+
+@by_argument
+def holomorphic_grad(fun: _Function, x: Any) -> Any:
+    """A function that computes the complex derivative of a holomorphic function.
+
+    >>> holomorphic_grad(lambda z: z**2)(1 + 2j)
+    (2+4j)
+    """
+    if not anp.iscomplexobj(x):
+        warnings.warn("Input to holomorphic_grad is not complex", stacklevel=3)
+    return grad(lambda z: anp.real(fun(z)))(x)
+
+
+def grad_named(fun: _Function, argname: str) -> _Function:
+    """The gradient by an argument that is chosen by its name.
+
+    >>> grad_named(lambda x, scale: x * scale, "scale")(2.0, 3.0)
+    2.0
+    """
+    return grad(fun, list(inspect.signature(fun).parameters).index(argname))
+
+
+def multigrad_dict(fun: _Function) -> _Function:
+    """The gradients by all arguments, as a dictionary by their names.
+
+    >>> multigrad_dict(lambda x, scale: x * scale)(2.0, scale=3.0)
+    {'x': 3.0, 'scale': 2.0}
+    """
+    signature = inspect.signature(fun)
+
+    @functools.wraps(fun)
+    def run(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+
+        def by_names(values: dict[str, Any]) -> Any:
+            bound.arguments = values
+            return fun(*bound.args, **bound.kwargs)
+
+        return dict(grad(by_names)(dict(bound.arguments)))
+
+    return run
+
+
+@by_argument
+def make_vjp(fun: _Function, x: Any) -> Any:
+    """``make_vjp(fun)(x)`` is the function that pulls cotangents back, and the value.
+
+    >>> vjp, value = make_vjp(lambda x: x**2)(3.0)
+    >>> vjp(1.0), value
+    (6.0, 9.0)
+    """
+    pulled = Pulled(fun, x)
+    return pulled, pulled.argument.result(pulled.value)
+
+
+@by_argument
+def make_jvp(fun: _Function, x: Any) -> Any:
+    """``make_jvp(fun)(x)(v)`` is the value and the derivative in the direction v.
+
+    >>> make_jvp(lambda x: x**2)(3.0)(1.0)
+    (9.0, 6.0)
+    """
+    return lambda tangent: pushed(fun, x, tangent)
+
+
+@by_argument
+def make_hvp(fun: _Function, x: Any) -> Any:
+    """``make_hvp(fun)(x)`` is the function that multiplies by the Hessian, and the gradient.
+
+    >>> hvp, gradient = make_hvp(lambda x: x**3)(2.0)
+    >>> hvp(1.0), gradient
+    (12.0, 12.0)
+    """
+    return make_vjp(grad(fun))(x)
+
+
+def hessian_tensor_product(fun: _Function, argnum: int = 0) -> _Function:
+    """The product of the Hessian with a tensor, which comes after the arguments of the function.
+
+    >>> hessian_vector_product(lambda x: x**3)(2.0, 10.0)
+    120.0
+    """
+    slope = grad(fun, argnum)
+
+    def along(*args: Any, **kwargs: Any) -> Any:
+        *given, vector = args
+        return anp.tensordot(slope(*given, **kwargs), vector, anp.ndim(vector))
+
+    return grad(along, argnum)
+
+
+def tensor_jacobian_product(fun: _Function, argnum: int = 0) -> _Function:
+    """The product of a tensor, which comes after the arguments, with the Jacobian.
+
+    >>> x, v = np.array([1.0, 2.0]), np.array([1.0, 10.0])
+    >>> vector_jacobian_product(lambda x: x**2)(x, v)
+    array([ 2., 40.])
+    """
+
+    def along(*args: Any, **kwargs: Any) -> Any:
+        *given, vector = args
+        return anp.tensordot(vector, fun(*given, **kwargs), axes=anp.ndim(vector))
+
+    return jacobian(along, argnum)
+
+
+hessian_vector_product = hessian_tensor_product
+vector_jacobian_product = tensor_jacobian_product
+
+
+def make_ggnvp(
+    f: _Function, g: _Function = lambda x: anp.sum(x**2, axis=-1) / 2, f_argnum: int = 0
+) -> _Function:
+    """``make_ggnvp(f, g)(x)`` multiplies by the Gauss-Newton matrix of g(f(x)).
+
+    >>> make_ggnvp(lambda x: x**2)(np.array([1.0, 2.0]))(np.array([1.0, 1.0]))
+    array([ 4., 16.])
+    """
+
+    def at(fun: _Function, x: Any) -> Any:
+        back, value = make_vjp(fun)(x)
+        curve, _ = make_vjp(grad(g))(value)
+        return lambda vector: back(curve(pushed(fun, x, vector)[1]))
+
+    return by_argument(at)(f, f_argnum)
+
+
+def checkpoint(fun: _Function) -> _Function:
+    """The function, computed once more in the backward pass instead of kept in memory.
+
+    >>> grad(checkpoint(lambda x: x**2))(3.0)
+    6.0
+    """
+    wrapped: _Function = primitive(fun)
+    defvjp_argnum(
+        wrapped,
+        lambda argnum, ans, args, kwargs: make_vjp(fun, argnum)(*args, **kwargs)[0],  # noqa: ARG005
+    )
+    defjvp_argnum(
+        wrapped,
+        lambda argnum, g, ans, args, kwargs: (  # noqa: ARG005
+            make_jvp(fun, argnum)(*args, **kwargs)(g)[1]
+        ),
+    )
+    return wrapped
