@@ -1,0 +1,52 @@
+"""The programs in ``examples/`` run, find what they look for, and draw their pictures."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DRAWN = ["fit_curve", "fit_ode", "gaussian_process", "wave_lens"]
+
+
+def run(name, path, **options):
+    pytest.importorskip("scipy.optimize")
+    pytest.importorskip("matplotlib")
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    picture = path / "picture.png"
+    found = module.main(str(picture), **options)
+    assert picture.stat().st_size > 10_000
+    return module, found
+
+
+def test_the_curve_is_found(tmp_path):
+    module, found = run("fit_curve", tmp_path)
+    np.testing.assert_allclose(found, module.TRUTH, atol=0.25)
+
+
+def test_the_equation_comes_nearer_to_the_truth(tmp_path):
+    module, found = run("fit_ode", tmp_path, iterations=12)
+    start = np.array([0.8, 0.3, 0.6, 0.15, 10.0, 3.0])
+    apart = [np.abs(np.log(p / module.TRUTH)).max() for p in (start, found)]
+    assert apart[1] < 0.5 * apart[0]
+
+
+def test_the_hyperparameters_explain_the_data(tmp_path):
+    _, found = run("gaussian_process", tmp_path)
+    assert np.exp(found[2]) == pytest.approx(0.15, rel=0.3)
+
+
+def test_the_lens_collects_energy(tmp_path):
+    _, gain = run("wave_lens", tmp_path, iterations=2)
+    assert gain > 1.1
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_committed_picture_is_small(name):
+    picture = ROOT / "docs" / "pictures" / f"{name}.png"
+    assert 10_000 < picture.stat().st_size <= 100_000
