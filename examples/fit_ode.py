@@ -19,9 +19,8 @@ TRUTH = np.array([1.1, 0.4, 0.4, 0.1, 8.0, 4.0])  # four rates, and how many the
 STEPS, STEP = 80, 0.2
 
 
-def growth(state, rates):
-    """Rabbits are born and eaten, foxes are fed and die."""
-    alone, together = rates[[0, 2]] * [1, -1], rates[[1, 3]] * [-1, 1]
+def growth(state, alone, together):
+    """Rabbits are born and eaten, foxes die and are fed."""
     return state * (alone + together * state[::-1])
 
 
@@ -29,11 +28,12 @@ def growth(state, rates):
 def solve(p):
     states = np.zeros((STEPS, 2))
     states[0] = p[4:]
+    rates = np.array([p[0], -p[2]]), np.array([-p[1], p[3]])
     for n in range(STEPS - 1):
-        k1 = growth(states[n], p[:4])
-        k2 = growth(states[n] + STEP / 2 * k1, p[:4])
-        k3 = growth(states[n] + STEP / 2 * k2, p[:4])
-        k4 = growth(states[n] + STEP * k3, p[:4])
+        k1 = growth(states[n], *rates)
+        k2 = growth(states[n] + STEP / 2 * k1, *rates)
+        k3 = growth(states[n] + STEP / 2 * k2, *rates)
+        k4 = growth(states[n] + STEP * k3, *rates)
         states[n + 1] = states[n] + STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
     return states
 
