@@ -133,6 +133,30 @@ def test_a_write_that_reads_what_it_writes_to():
 
 
 @pytest.mark.usefixtures("level")
+def test_every_tangent_has_memory_of_its_own():
+    dual = fwd.make_dual(t(2.0, 3.0), t(1.0, 10.0))
+    for other in (dual + 1, dual - t(1.0, 1.0), pb.zeros(2).copy_(dual), dual.clone()):
+        other.mul_(5)
+        assert tangent(other).tolist() == [5.0, 50.0]
+    assert tangent(dual).tolist() == [1.0, 10.0]
+
+
+@pytest.mark.usefixtures("level")
+def test_a_tangent_has_the_dtype_of_its_value():
+    dual = fwd.make_dual(t(2.0, dtype="float32"), t(1.0, dtype="float32"))
+    for other in (dual * t(3.0), dual + t(3.0), dual + t(1j)):
+        assert tangent(other).dtype == other.dtype
+
+
+@pytest.mark.usefixtures("level")
+def test_what_has_no_tangent_adds_nothing_not_even_nan():
+    dual = fwd.make_dual(t(-2.0, 0.0), t(1.0, 1.0))
+    assert tangent(dual**3).tolist() == [12.0, 0.0]
+    assert tangent(dual ** t(2.0, 2.0)).tolist() == [-4.0, 0.0]
+    assert tangent(pb.maximum(dual, t(pb.nan, -1.0))).tolist()[1] == 1.0
+
+
+@pytest.mark.usefixtures("level")
 def test_rule_9_8_views():
     base = pb.zeros(3)
     base[:1].copy_(fwd.make_dual(t(2.0), t(5.0)))

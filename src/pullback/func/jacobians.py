@@ -10,13 +10,15 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradValueError
 from pullback.func.arguments import Argnums, differentiable_leaves, positions
 from pullback.func.basis import map_basis, unit_vectors
 from pullback.func.forward import push
 from pullback.func.reverse import pulled
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
 
 __all__ = ["hessian", "jacfwd", "jacrev"]
@@ -65,8 +67,11 @@ def jacrev(
                 seeds[place] = cotangent
                 return of.pull.gradients(seeds, again=True)
 
-            (basis,) = unit_vectors([result.shape], [result.dtype])
-            found = map_basis(pull, [basis], chunk_size)
+            if result.size == 1:
+                found = pull(fresh(np.ones(result.shape, result.dtype)))
+            else:
+                (basis,) = unit_vectors([result.shape], [result.dtype])
+                found = map_basis(pull, [basis], chunk_size)
             shapes = [alias.tensor.shape for alias in of.pull.aliases]
             flat = iter(_shaped(f, result.shape + s) for f, s in zip(found, shapes, strict=True))
             per_argument = [
@@ -170,7 +175,8 @@ class _Columns:
         moved = tensors.moveaxis(columns, [0], [-1])
         start, parts = 0, []
         for leaf in self._leaves:
-            part = moved[..., start : start + leaf.size]
+            is_all = len(self._leaves) == 1
+            part = moved if is_all else moved[..., start : start + leaf.size]
             parts.append(_shaped(part, columns.shape[1:] + leaf.shape))
             start += leaf.size
         flat = iter(parts)
@@ -201,4 +207,6 @@ def _check_real(name: str, what: str, leaves: list[Any]) -> None:
 
 
 def _shaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    if tensor.shape == shape:
+        return tensor
     return tensors.reshape(tensor, list(shape))  # type: ignore[no-any-return]
