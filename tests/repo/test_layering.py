@@ -39,6 +39,7 @@ LEVELS = {
     "autograd": 4,
     "autograd.formulas": 5,
     "_generated": 6,
+    "_generated.scipy_special": 6.2,  # loaded on demand
     "operators": 6.5,  # what the generated functions add to tensors by hand
     "indexing": 6.5,
     "shape_methods": 6.5,
@@ -75,7 +76,8 @@ ONLY = {  # units that may use less than their level allows
 }
 THIRD_PARTY = {"errors": set(), "config": set(), "schema": set(), "dispatch": set()}
 THIRD_PARTY |= {"codegen": {"numpy", "yaml"}}
-THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in ("kernels", "interop")}
+OF_SCIPY = ("kernels", "interop", "_generated.scipy_special")
+THIRD_PARTY |= {unit: {"numpy", "scipy"} for unit in OF_SCIPY}
 
 
 class Import(NamedTuple):

@@ -56,13 +56,15 @@ def dual_kernel(
     written: bool,
     sums: bool,
     is_several: bool,
+    refused: tuple[tuple[int, str], ...] = (),
 ) -> Function:
     """Runs an operator and its forward formula.
 
     `places` are the positions of the arguments that may have tangents; `written` says that the
     first argument is written to, so that the formula needs what it was before; `sums` says that
     the formula leaves out the terms of arguments whose tangent is None. `is_several` says that the
-    result is no single tensor.
+    result is no single tensor. A tangent at a place of `refused` raises: the formula would leave it
+    out.
     """
     if jvp is None:
         raise DerivativeMissingError(
@@ -70,8 +72,26 @@ def dual_kernel(
             f"been implemented yet"
         )
 
-    general = _at_every_level(base, jvp, places, written, sums)
-    return general if written or is_several else _at_one_level(base, jvp, places, sums, general)
+    kernel = general = _at_every_level(base, jvp, places, written, sums)
+    if not written and not is_several:
+        kernel = _at_one_level(base, jvp, places, sums, general)
+    return _refusing(kernel, name, refused) if refused else kernel
+
+
+def _refusing(kernel: Function, name: str, refused: tuple[tuple[int, str], ...]) -> Function:
+    """A kernel that raises where an argument without a derivative has a tangent."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = [*args, *kwargs.values()]
+        for place, missing in refused:
+            if isinstance(values[place], Tensor) and tangents_of(values[place]):
+                raise DerivativeMissingError(
+                    f"Trying to use forward AD with {name}: the derivative for {missing!r} is not "
+                    f"implemented"
+                )
+        return kernel(*args, **kwargs)
+
+    return call
 
 
 def _at_every_level(

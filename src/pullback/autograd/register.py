@@ -62,13 +62,15 @@ def register(
     meta: str | Function | None = None,
     tangents: tuple[int, ...] = (),
     sums: bool = False,
+    refused: tuple[tuple[int, str], ...] = (),
     differentiable: tuple[bool, ...] = (True,),
     factory: bool = False,
     batching: str | None = None,
 ) -> None:
     """Registers what the generator made for one operator; a factory takes no tensors.
 
-    `batching` is the class of operators whose batching rule serves this one.
+    `refused` are the places of arguments that may have no tangent, each with the name of the
+    missing derivative. `batching` is the class of operators whose batching rule serves this one.
     """
     if batching is not None:
         declare(entry.name, batching, array_function)
@@ -97,7 +99,7 @@ def register(
     if record is None:
         kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
     else:
-        dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums)
+        dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)
@@ -110,12 +112,13 @@ def _dual_maker(
     tangents: tuple[int, ...],
     written: bool,
     sums: bool,
+    refused: tuple[tuple[int, str], ...],
 ) -> Function:
     """Makes the forward-mode kernel of an operator from the kernel that computes it."""
     assert entry.schema is not None
     is_several = [str(each.type) for each in entry.schema.returns] != ["Tensor"]
     name = entry.name.removeprefix("pullback::").replace(".", "_")
-    return lambda base: dual_kernel(name, base, jvp, tangents, written, sums, is_several)
+    return lambda base: dual_kernel(name, base, jvp, tangents, written, sums, is_several, refused)
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pullback.codegen.emit.catalogue import operator_functions
 from pullback.codegen.emit.files import (
+    METHOD_STUBS,
     changed_files,
     formula_functions,
     generate,
@@ -18,6 +19,7 @@ from pullback.codegen.emit.format import can_format, format_files
 from pullback.codegen.load_derivatives import load_tables
 from pullback.codegen.load_ops import load_ops
 from pullback.codegen.names import kernel_names
+from pullback.codegen.python_dialect import Arity
 from pullback.codegen.report import make_report
 from pullback.codegen.tables import Tables
 from pullback.errors import CodegenError
@@ -47,22 +49,39 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    output = Path(options.output) if options.output else _PACKAGE / "_generated"
-    functions = formula_functions(_PACKAGE / "autograd" / "formulas")
-    if options.tables:
-        tables = [Path(table) for table in options.tables]
-        if not options.output:
-            raise CodegenError("name the folder for tables of your own: -o my_package/_ops")
-        functions |= operator_functions(_PACKAGE / "_generated" / "catalogue.json")
-        namespace = options.namespace or output.parent.name
-    else:
-        tables = sorted((_PACKAGE / "ops").glob("*.yaml"))
-        namespace = "pullback"
-    files = generate(
-        tables, functions=functions, kernels=kernel_names(_PACKAGE), namespace=namespace
-    )
     if options.check and not can_format():
         raise CodegenError("the check needs ruff, which formats the source: pip install ruff")
+    functions = formula_functions(_PACKAGE / "autograd" / "formulas")
+    catalogue = _PACKAGE / "_generated" / "catalogue.json"
+    if options.tables:
+        if not options.output:
+            raise CodegenError("name the folder for tables of your own: -o my_package/_ops")
+        output = Path(options.output)
+        tables = [Path(table) for table in options.tables]
+        known = functions | operator_functions(catalogue)
+        return _write(options, tables, output, known, options.namespace or output.parent.name)
+    output = Path(options.output) if options.output else _PACKAGE / "_generated"
+    status = _write(options, sorted((_PACKAGE / "ops").glob("*.yaml")), output, functions)
+    functions |= operator_functions(catalogue)
+    for table in sorted((_PACKAGE / "ops" / "on_demand").glob("*.yaml")):
+        status |= _write(options, [table], output / table.stem, functions, on_demand=True)
+    return status
+
+
+def _write(
+    options: argparse.Namespace,
+    tables: list[Path],
+    output: Path,
+    functions: Mapping[str, Arity | None],
+    namespace: str = "pullback",
+    *,
+    on_demand: bool = False,
+) -> int:
+    """Writes, or checks, the package that some tables make together."""
+    known = kernel_names(_PACKAGE)
+    files = generate(tables, functions=functions, kernels=known, namespace=namespace)
+    if on_demand:
+        files.pop(METHOD_STUBS)  # those of the tensors that everybody imports
     files = format_files(files)
     drifted = changed_files(files, output)
     if options.check:

@@ -24,6 +24,7 @@ from pullback.interop.arguments import (
     refusal,
     wrapped,
 )
+from pullback.interop.scipy_special import find_function
 from pullback.interop.ufunc_methods import METHODS
 from pullback.interop.ufuncs import UFUNCS, call_with_options, ufunc_name, without_derivative
 from pullback.tensor.tensor import Tensor
@@ -42,7 +43,7 @@ def __array_ufunc__(  # noqa: N807 - NumPy's name
     *inputs: Any,
     **options: Any,
 ) -> Any:
-    function = UFUNCS.get(ufunc)
+    function = UFUNCS.get(ufunc) or find_function(ufunc)
     if method == "__call__" and not options and function is not None:
         return function(*inputs)
     if any(_is_foreign(value) for value in (*inputs, *options.get("out", ()))):

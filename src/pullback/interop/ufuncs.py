@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -100,10 +101,11 @@ _GENERALIZED = {"axes", "axis", "keepdims"}
 
 def ufunc_name(ufunc: np.ufunc) -> str:
     """The name by which a user knows the function."""
-    module = getattr(ufunc, "__module__", None)
-    if module is None:
-        module = "numpy" if getattr(np, ufunc.__name__, None) is ufunc else "a ufunc"
-    return f"{module}.{ufunc.__name__}"
+    own = getattr(ufunc, "__module__", None)
+    for module in ("numpy", "scipy.special", "scipy.special._ufuncs"):
+        if own is None and getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
+            own = module
+    return f"{own or 'a ufunc'}.{ufunc.__name__}"
 
 
 def without_derivative(ufunc: np.ufunc, method: str, inputs: Any, options: dict[str, Any]) -> Any:

@@ -14,7 +14,17 @@ from pullback.codegen.names import check_kernels
 from pullback.codegen.python_dialect import Arity
 from pullback.codegen.tables import Tables
 
-__all__ = ["changed_files", "formula_functions", "generate", "generate_from", "write_files"]
+__all__ = [
+    "METHOD_STUBS",
+    "changed_files",
+    "formula_functions",
+    "generate",
+    "generate_from",
+    "write_files",
+]
+
+METHOD_STUBS = "../tensor/methods.pyi"
+"""The file of a generated package that stands outside its folder."""
 
 # What the engine's namespaces offer to formulas besides operators and helpers.
 _ENGINE_FUNCTIONS = {"expand": Arity(2, 2)}
@@ -81,7 +91,7 @@ def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str,
         files[f"kernels_{family}.py"] = modules.kernels_module(family, members)
         files[f"kernels_{family}.pyi"] = stubs.emit_kernel_stubs()
     if namespace == "pullback":
-        files["../tensor/methods.pyi"] = stubs.emit_method_stubs(ops)
+        files[METHOD_STUBS] = stubs.emit_method_stubs(ops)
     return files
 
 

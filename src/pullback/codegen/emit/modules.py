@@ -6,6 +6,7 @@ a user's package, and tables that are loaded at run time.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from pullback.codegen.emit.forward import emit_jvp, has_jvp, sums_terms, tangent_arguments
@@ -41,6 +42,7 @@ _BATCHING = {
     "reduction": "reduction",
     "nondeterministic_seeded": "random",
 }
+_REFUSAL = re.compile(r"not_implemented\('(.*)'\)")
 _NAMESPACES = ("fft", "linalg", "nn")  # families whose functions have a namespace of their own
 _HEADER = '''"""{doc}
 
@@ -268,6 +270,17 @@ def _jvp_owner(op: Emitted, ops: list[Emitted]) -> Emitted | None:
     return owner if has_jvp(owner) else None
 
 
+def _refused(op: Emitted) -> tuple[tuple[int, str], ...]:
+    """The places of the arguments without a derivative, each with what its formula says."""
+    places = {argument.name: place for place, argument in enumerate(op.arguments)}
+    found = []
+    for derivative in op.derivatives:
+        words = _REFUSAL.fullmatch(derivative.formula)
+        if words is not None:
+            found += [(places[name], words[1]) for name in derivative.var_names]
+    return tuple(found)
+
+
 def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
     module = f"kernels_{family}"
     items = [f"operators.{op.name}", f"cpu={module}.{op.name}_cpu"]
@@ -288,6 +301,8 @@ def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
         items += [f"jvp={module}.{jvp.name}_jvp", f"tangents={tangents}"]
         if sums_terms(jvp):
             items.append("sums=True")
+        if refused := _refused(jvp):
+            items.append(f"refused={refused!r}")
     if op.schema.kind() is SchemaKind.functional:
         items.append(f"array_function={array_function(op.function.dispatch['CPU'])}")
         kind = next((_BATCHING[tag] for tag in op.function.tags if tag in _BATCHING), None)

@@ -1,0 +1,53 @@
+"""SciPy's special functions on tensors, found when the first of them meets a tensor.
+
+They are universal functions like NumPy's, so they arrive at ``__array_ufunc__``. Their operators
+are those of the table ``scipy_special.yaml``, whose generated source imports SciPy: it is loaded
+here, and only when SciPy is loaded already and a tensor meets a function that NumPy does not have.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_pointwise as pointwise
+from pullback.autograd.namespaces import arrays
+from pullback.interop.ufuncs import UFUNCS
+
+__all__ = ["find_function", "load_functions"]
+
+_SPECIAL = "scipy.special"
+_TABLE = "pullback._generated.scipy_special"
+# SciPy's own copies of what NumPy has.
+_AS_IN_NUMPY = {"cbrt": "cbrt", "exp2": "exp2", "expm1": "expm1", "log1p": "log1p", "round": "rint"}
+_lock = Lock()
+_loaded: list[bool] = []
+
+
+def find_function(ufunc: np.ufunc) -> Callable[..., Any] | None:
+    """Our function for one of SciPy's; None if there is none, or if SciPy is not in use."""
+    if not _loaded:
+        if _SPECIAL not in sys.modules:
+            return None
+        load_functions()
+    return UFUNCS.get(ufunc)
+
+
+def load_functions() -> None:
+    """Registers the operators of the table, and links SciPy's functions to theirs."""
+    with _lock:
+        if _loaded:
+            return
+        special = import_module(_SPECIAL)
+        import_module(f"{_TABLE}.register")
+        functions = import_module(f"{_TABLE}.functions_scipy_special")
+        linked = {getattr(arrays, name): getattr(functions, name) for name in functions.__all__}
+        for theirs, ours in _AS_IN_NUMPY.items():
+            linked[getattr(special, theirs)] = getattr(pointwise, ours)
+        UFUNCS.update(linked)
+        _loaded.append(True)
