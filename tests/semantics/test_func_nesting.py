@@ -12,6 +12,9 @@ import pullback as pb
 from pullback.func import grad, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from pullback.nn import functional
 
+# PyTorch compiles some of its forward mode when it is first used, and warns about how it does that.
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
 
 def t(value):
     return pb.tensor(value)
