@@ -1,0 +1,1 @@
+"""Benchmarks: the same mathematics in Pullback and in whatever peers are installed."""

@@ -1,0 +1,1 @@
+"""The machinery: processes, samples, agreement, tables."""

@@ -1,0 +1,123 @@
+"""One workload in all peers: prepare, compare, and time them in turn.
+
+The machine is noisy, so that samples are short and many, the peers are visited in turn, and the
+fastest sample of each counts.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.harness.check import DisagreementError, difference, read
+from benchmarks.harness.pool import Pool, Worker
+from benchmarks.peers import REFERENCE
+from benchmarks.workloads.base import Workload
+
+PAUSE = 0.005  # seconds; threads of the peer before stop spinning
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Seconds for one peer and one workload, and in how many visits."""
+
+    seconds: float
+    rounds: int
+
+
+FULL = Effort(seconds=2.0, rounds=12)
+QUICK = Effort(seconds=0.2, rounds=4)
+
+
+@dataclass
+class Outcome:
+    """What is known about one workload (or another measured quantity)."""
+
+    name: str
+    title: str
+    unit: str = "s"
+    best: dict[str, float] = field(default_factory=dict)  # peer -> fastest sample
+    median: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)  # peer -> why
+    first: dict[str, float] = field(default_factory=dict)  # peer -> the first run, with compilation
+    wrong: dict[str, str] = field(default_factory=dict)  # peer -> how it differs from the others
+    difference: float = 0.0  # the largest among those that agree
+
+
+def prepare(
+    workload: Workload, pool: Pool, outcome: Outcome, *, small: bool = False
+) -> dict[str, Worker]:
+    """The workers that can run it and have given the same values and gradients."""
+    ready: dict[str, Worker] = {}
+    results: dict[str, Any] = {}
+    with TemporaryDirectory() as folder:
+        for name, worker in pool.workers.items():
+            path = Path(folder) / f"{name}.npz"
+            reply = worker.ask("prepare", workload=workload.name, small=small, path=str(path))
+            if "reason" in reply:
+                outcome.absent[name] = reply["reason"]
+                continue
+            outcome.first[name] = reply["first"]
+            ready[name], results[name] = worker, read(path)
+    expected = results.get("numpy", results.get("torch", next(iter(results.values()), None)))
+    for name, found in results.items():
+        try:
+            outcome.difference = max(outcome.difference, difference(found, expected))
+        except DisagreementError as error:
+            outcome.wrong[name] = str(error)
+            del ready[name]
+    return ready
+
+
+def measure(workload: Workload, pool: Pool, effort: Effort, *, small: bool = False) -> Outcome:
+    outcome = Outcome(workload.name, workload.title)
+    ready = prepare(workload, pool, outcome, small=small)
+    if REFERENCE in pool.workers and REFERENCE not in ready:
+        return outcome  # nothing to compare with
+    times: dict[str, list[float]] = {name: [] for name in ready}
+    visit = effort.seconds / effort.rounds
+    for number in range(effort.rounds):
+        for name, worker in list(ready.items()):
+            time.sleep(PAUSE)
+            if number == 0:
+                worker.ask("warm_up", seconds=visit / 2)
+            reply = worker.ask("sample", seconds=visit)
+            if "reason" in reply:
+                outcome.absent[name] = reply["reason"]
+                del ready[name]
+                continue
+            times[name] += reply["times"]
+    for name in ready:
+        outcome.best[name] = min(times[name])
+        outcome.median[name] = statistics.median(times[name])
+    return outcome
+
+
+def measure_saved(workload: Workload, pool: Pool) -> Outcome:
+    """Bytes saved for backward."""
+    outcome = Outcome(f"saved {workload.name}", "bytes saved for backward", unit="B")
+    for name, worker in pool.workers.items():
+        reply = worker.ask("saved", workload=workload.name)
+        if "reason" in reply:
+            outcome.absent[name] = reply["reason"]
+        else:
+            outcome.best[name] = reply["bytes"]
+    return outcome
+
+
+def measure_growth(workload: Workload, pool: Pool, *, small: bool = False) -> Outcome:
+    """Memory for each operation of a graph, in processes that have done nothing before."""
+    outcome = Outcome(f"memory {workload.name}", "bytes for each operation of the graph", unit="B")
+    for name in pool.workers:
+        worker = Worker(name)
+        reply = worker.ask("rss", workload=workload.name, small=small)
+        worker.close()
+        if "reason" in reply:
+            outcome.absent[name] = reply["reason"]
+        else:
+            outcome.best[name] = reply["bytes"]
+    return outcome

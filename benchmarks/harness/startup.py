@@ -1,0 +1,69 @@
+"""What it costs to begin: import, the first gradient, and memory, each in a fresh interpreter."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+
+from benchmarks.harness.measure import Outcome
+from benchmarks.harness.pool import ROOT
+from benchmarks.harness.threads import environment
+
+IMPORTS = {
+    "pullback": "import pullback as lib",
+    "torch": "import torch as lib",
+    "jax.jit": "import jax as lib\nlib.config.update('jax_enable_x64', True)",
+    "autograd": "import autograd as lib, autograd.numpy",
+    "mygrad": "import mygrad as lib",
+    "numpy": "import numpy as lib",
+}
+_BACKWARD = "x = lib.tensor([1.0, 2.0], requires_grad=True)\n(x * x).sum().backward()"
+GRADIENTS = {
+    "pullback": _BACKWARD,
+    "torch": _BACKWARD,
+    "jax.jit": "lib.jit(lib.grad(lambda x: (x * x).sum()))(lib.numpy.ones(2)).block_until_ready()",
+    "autograd": "lib.grad(lambda x: lib.numpy.sum(x * x))(lib.numpy.array([1.0, 2.0]))",
+    "mygrad": "x = lib.tensor([1.0, 2.0])\n(x * x).sum().backward()",
+    "numpy": "x = lib.array([1.0, 2.0])\n(x * x).sum(), x + x",
+}
+SCRIPT = """
+import json, os, time
+start = time.perf_counter()
+{imports}
+imported = time.perf_counter() - start
+with open("/proc/self/statm") as file:
+    pages = int(file.read().split()[1])
+{gradient}
+cold = time.perf_counter() - start
+print(json.dumps([imported, cold, pages * os.sysconf("SC_PAGESIZE")]))
+"""
+
+
+def measure_startup(peers: Iterable[str], repeats: int) -> list[Outcome]:
+    """In turn, the least of all repeats."""
+    outcomes = [
+        Outcome("import", "import, in a fresh interpreter"),
+        Outcome("cold_gradient", "import and the first gradient"),
+        Outcome("rss_after_import", "memory after the import", unit="B"),
+    ]
+    scripts = {
+        peer: SCRIPT.format(imports=IMPORTS[peer], gradient=GRADIENTS[peer])
+        for peer in peers
+        if peer in IMPORTS
+    }
+    for _ in range(repeats):
+        for peer, script in scripts.items():
+            numbers = _fresh(script)
+            for outcome, number in zip(outcomes, numbers, strict=True):
+                outcome.best[peer] = min(number, outcome.best.get(peer, number))
+    return outcomes
+
+
+def _fresh(script: str) -> list[float]:
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment()
+    )
+    return json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,43 @@
+"""Two threads for everybody: set for a process before it starts, because libraries read it once.
+
+The number stands in the environment, where the process of a peer finds it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+THREADS = 2
+_OURS = "PULLBACK_BENCH_THREADS"
+VARIABLES = (
+    _OURS,
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+
+def environment(count: int = THREADS, base: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a measured process: few threads, and bytecode is kept as for a user."""
+    env = dict(base)
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    env.update(dict.fromkeys(VARIABLES, str(count)))
+    env["XLA_FLAGS"] = f"--xla_cpu_multi_thread_eigen={str(count > 1).lower()}"
+    env["JAX_PLATFORMS"] = "cpu"
+    env["TORCHINDUCTOR_COMPILE_THREADS"] = str(THREADS)
+    return env
+
+
+def threads() -> int:
+    """How many threads this process may use."""
+    return int(os.environ.get(_OURS, THREADS))
+
+
+def pin() -> None:
+    """Keeps this process on as many processors: thread pools that count processors find no more."""
+    if hasattr(os, "sched_setaffinity") and threads() > 1:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: threads()])

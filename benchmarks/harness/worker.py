@@ -1,0 +1,141 @@
+"""The process of one peer: reads requests from stdin, one JSON object a line, and answers each.
+
+    python -m benchmarks.harness.worker PEER
+
+Requests: ``prepare`` (a workload; the results go to a file), ``sample`` (time it for a while),
+``saved`` and ``rss`` (memory), ``stop``. An answer has ``ok``, or ``reason`` when the peer has no
+way to do it. Whatever a library prints goes to stderr, so that answers stay readable.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness.threads import pin, threads
+from benchmarks.peers import load
+from benchmarks.peers.base import Peer, Run, UnavailableError
+from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.base import Problem
+
+SHORTEST = 1e-3  # seconds; shorter runs are repeated within one sample
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds now."""
+    status = Path("/proc/self/statm")
+    if not status.exists():
+        raise UnavailableError("memory is read from /proc")
+    return int(status.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+class Session:
+    """The workload that is prepared at present."""
+
+    def __init__(self, peer: Peer):
+        self.peer = peer
+        # One thread alone is asked for where other work would disturb the wall clock.
+        self.clock = time.perf_counter if threads() > 1 else time.process_time
+        self.run: Run | None = None
+        self.repeats = 1
+
+    def prepare(self, workload: str, small: bool, path: str | None) -> dict[str, Any]:
+        self.run = None
+        gc.collect()
+        problem = self._problem(workload, small)
+        run = self.peer.prepare(WORKLOADS[workload].task, problem)
+        start = time.perf_counter()
+        result = run()
+        first = time.perf_counter() - start
+        if path is not None:
+            np.savez(path, *self.peer.arrays(result))
+        del result
+        self.run, self.repeats = run, 1
+        return {"first": first}
+
+    def _problem(self, workload: str, small: bool) -> Problem:
+        found = WORKLOADS[workload]
+        if reason := found.absent.get(self.peer.name):
+            raise UnavailableError(reason)
+        return found.problem(small=small)
+
+    def warm_up(self, seconds: float) -> dict[str, Any]:
+        """Runs for a while, and finds how many runs make one sample."""
+        best = min(self.sample(seconds)["times"])
+        self.repeats = max(1, round(SHORTEST / best))
+        return {"best": best}
+
+    def sample(self, seconds: float) -> dict[str, Any]:
+        """Seconds for one run, sample by sample, until the time is over."""
+        run, repeats, clock = self.run, self.repeats, self.clock
+        assert run is not None
+        times: list[float] = []
+        end = clock() + seconds
+        while True:
+            start = clock()
+            for _ in range(repeats):
+                run()
+            now = clock()
+            times.append((now - start) / repeats)
+            if now >= end:
+                return {"times": times}
+
+    def saved(self, workload: str) -> dict[str, Any]:
+        return {"bytes": self.peer.ability("saved_bytes")(self._problem(workload, False))}
+
+    def rss(self, workload: str, small: bool) -> dict[str, Any]:
+        """What a forward pass adds to the memory of this process, for each operation."""
+        problem = self._problem(workload, small)
+        forward = self.peer.ability("forward")(problem)
+        assert problem.operations is not None
+        gc.collect()
+        before = resident()
+        kept = forward()
+        grown = resident() - before
+        del kept
+        return {"bytes": grown / problem.operations}
+
+
+def answer(session: Session, request: dict[str, Any]) -> dict[str, Any]:
+    handler: Callable[..., dict[str, Any]] = getattr(session, request.pop("op"))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return {"ok": True, **handler(**request)}
+    except UnavailableError as reason:
+        return {"reason": str(reason)}
+    except Exception as error:  # a peer's failure is a result, not the end of the run
+        traceback.print_exc()
+        return {"reason": f"failed: {type(error).__name__}: {error}".splitlines()[0]}
+
+
+def main() -> None:
+    pin()
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    try:
+        peer = load(sys.argv[1])
+    except UnavailableError as reason:
+        print(json.dumps({"reason": str(reason)}), file=answers)
+        return
+    print(json.dumps({"ok": True, "version": peer.version()}), file=answers)
+    session = Session(peer)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["op"] == "stop":
+            return
+        print(json.dumps(answer(session, request)), file=answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""What a peer does: it turns a problem into a callable that runs it once.
+
+Each task of `benchmarks/workloads/base.py` that a peer can do is a method of the same name. It
+prepares as much as a user would prepare once, and returns the part that a user would repeat. Two
+more methods are about memory: ``forward`` returns a callable whose result keeps the graph alive,
+and ``saved_bytes`` tells how much a forward pass keeps for the backward pass, beside its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workloads.base import Array, Problem, Task
+
+Run = Callable[[], Any]
+
+
+class UnavailableError(Exception):
+    """The peer has no way to do this; the message says why."""
+
+
+class Peer:
+    """One library under measurement, in its own process."""
+
+    name: str
+    xp: Any  # the namespace that workloads are written against
+
+    def version(self) -> str:
+        raise NotImplementedError
+
+    def prepare(self, task: Task, problem: Problem) -> Run:
+        return self.ability(task)(problem)
+
+    def ability(self, name: str) -> Callable[[Problem], Any]:
+        """One of the methods above, or the reason why there is none."""
+        method: Callable[[Problem], Any] | None = getattr(self, name, None)
+        if method is None:
+            raise UnavailableError(f"has no {name.replace('_', ' ')}")
+        return method
+
+    def arrays(self, result: Any) -> list[Array]:
+        """What a run returned, as flat arrays: the same list from every peer."""
+        return [np.asarray(leaf) for leaf in flatten(result)]
+
+
+def flatten(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in flatten(item)]
+    return [value]

@@ -1,0 +1,156 @@
+"""JAX, compiled: the function and its derivative are one program."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from benchmarks.peers.base import Peer, Run
+from benchmarks.peers.namespaces import numpy_like
+from benchmarks.workloads.base import LEARNING_RATE, Problem
+
+
+def conv2d(x: Any, w: Any, b: Any) -> Any:
+    numbers = ("NCHW", "OIHW", "NCHW")
+    y = lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=numbers)
+    return y + b[:, None, None]
+
+
+def set_row(x: Any, i: int, row: Any) -> Any:
+    return x.at[i].set(row)
+
+
+def scan(step: Any, carry: Any, *sequences: Any) -> Any:
+    carry = tuple(jnp.asarray(c) for c in carry)
+    return lax.scan(lambda c, rows: (step(c, *rows), None), carry, sequences)[0]
+
+
+@jax.custom_vjp
+def custom_tanh(x: Any) -> Any:
+    return jnp.tanh(x)
+
+
+def _forward(x: Any) -> Any:
+    y = jnp.tanh(x)
+    return y, y
+
+
+def _backward(y: Any, grad: Any) -> Any:
+    return (grad * (1.0 - y * y),)
+
+
+custom_tanh.defvjp(_forward, _backward)
+
+
+def namespace() -> SimpleNamespace:
+    return numpy_like(
+        jnp,
+        conv2d=conv2d,
+        set_row=set_row,
+        scan=scan,
+        sigmoid=jax.nn.sigmoid,
+        relu=jax.nn.relu,
+        logsumexp=jax.nn.logsumexp,
+        custom_tanh=custom_tanh,
+    )
+
+
+class JaxPeer(Peer):
+    name = "jax.jit"
+
+    def __init__(self) -> None:
+        jax.config.update("jax_enable_x64", True)
+        self.xp = namespace()
+
+    def version(self) -> str:
+        return jax.__version__
+
+    def _compiled(self, function: Any, problem: Problem) -> Run:
+        """Constants are arguments: otherwise the compiler would compute with them in advance."""
+        compiled = jax.jit(function)
+        params = tuple(jnp.asarray(p) for p in problem.params)
+        consts = tuple(jnp.asarray(c) for c in problem.consts)
+        return lambda: jax.block_until_ready(compiled(params, consts))
+
+    def grad(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+        gradient = jax.value_and_grad(lambda params, consts: fn(xp, params, consts))
+        return self._compiled(gradient, problem)
+
+    def train(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+        gradient = jax.value_and_grad(lambda params, consts: fn(xp, params, consts))
+
+        @jax.jit
+        def step(params: Any, consts: Any) -> Any:
+            loss, grads = gradient(params, consts)
+            updated = tuple(p - LEARNING_RATE * g for p, g in zip(params, grads, strict=True))
+            return loss, updated
+
+        state = tuple(jnp.asarray(p) for p in problem.params)
+        consts = tuple(jnp.asarray(c) for c in problem.consts)
+
+        def run() -> Any:
+            nonlocal state
+            loss, state = jax.block_until_ready(step(state, consts))
+            return loss, state
+
+        return run
+
+    def rows(self, problem: Problem) -> Run:
+        return self._compiled(self._row_function(problem), problem)
+
+    def row_loop(self, problem: Problem) -> Run:
+        observe = jax.jit(self._row_function(problem))
+        items = [
+            (tuple(jnp.asarray(p[i]) for p in problem.params), tuple(c[i] for c in problem.consts))
+            for i in range(len(problem.params[0]))
+        ]
+
+        def run() -> Any:
+            results = [observe(params, consts) for params, consts in items]
+            jax.block_until_ready(results)
+            return [values for values, _ in results], [rows for _, rows in results]
+
+        return run
+
+    def _row_function(self, problem: Problem) -> Any:
+        fn, xp = problem.fn, self.xp
+
+        def function(params: Any, consts: Any) -> Any:
+            outputs, pull = jax.vjp(lambda p: fn(xp, p, consts), params)
+            rows = []
+            for i in range(len(outputs)):
+                seeds = tuple(jnp.full_like(y, float(i == j)) for j, y in enumerate(outputs))
+                rows.append(pull(seeds)[0])
+            return outputs, rows
+
+        return function
+
+    def _matrix(self, transform: Any, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+        matrix = transform(lambda x, consts: fn(xp, (x,), consts))
+        return self._compiled(lambda params, consts: matrix(params[0], consts), problem)
+
+    def jacobian(self, problem: Problem) -> Run:
+        return self._matrix(jax.jacfwd, problem)
+
+    def hessian(self, problem: Problem) -> Run:
+        return self._matrix(jax.hessian, problem)
+
+    def hvp(self, problem: Problem) -> Run:
+        fn, xp = problem.fn, self.xp
+
+        def product(params: Any, consts: Any) -> Any:
+            gradient = jax.grad(lambda x: fn(xp, (x,), consts))
+            return jax.jvp(gradient, params, (consts[-1],))[1]
+
+        return self._compiled(product, problem)
+
+    def arrays(self, result: Any) -> list[Any]:
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(result)]

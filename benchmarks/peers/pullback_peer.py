@@ -1,0 +1,63 @@
+"""Pullback itself."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import pullback as pb
+import pullback.nn.functional as nn
+from benchmarks.peers.namespaces import SHARED, loop
+from benchmarks.peers.tensor_peer import TensorPeer
+from benchmarks.workloads.base import Array
+
+
+def conv2d(x: Any, w: Any, b: Any) -> Any:
+    return nn.conv2d(x, w, b, padding=1)
+
+
+def set_row(x: Any, i: int, row: Any) -> Any:
+    x[i] = row
+    return x
+
+
+class PullbackPeer(TensorPeer):
+    name = "pullback"
+    lib = pb
+
+    def __init__(self) -> None:
+        self.xp = SimpleNamespace(
+            **{name: getattr(pb, name) for name in SHARED},
+            sigmoid=pb.sigmoid,
+            relu=nn.relu,
+            logsumexp=pb.logsumexp,
+            cross_entropy=nn.cross_entropy,
+            conv2d=conv2d,
+            set_row=set_row,
+            copy=pb.clone,
+            scan=loop,
+            custom_tanh=self.custom_tanh(),
+            numpy_sin=self.numpy_sin(),
+        )
+
+    def numpy_sin(self) -> Any:
+        """NumPy's own function, if it takes tensors."""
+        try:
+            np.sin(pb.tensor([0.0], requires_grad=True))
+        except pb.errors.AutogradError:
+            return self.refuse("NumPy's functions refuse tensors that require grad")
+        return np.sin
+
+    def version(self) -> str:
+        return pb.__version__
+
+    def tensor(self, array: Array) -> pb.Tensor:
+        return pb.tensor(array)
+
+    def storage(self, tensor: pb.Tensor) -> tuple[int, int]:
+        array = tensor.detach().numpy()
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return array.ctypes.data, array.nbytes

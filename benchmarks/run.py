@@ -1,0 +1,113 @@
+"""Pullback beside its peers: the same workloads, interleaved, as one table of ratios.
+
+    python benchmarks/run.py [--quick] [--only NAME...] [--peers NAME...] [--json PATH]
+
+A complete run also writes `benchmarks/RESULTS.md`. A peer that computes something else than the
+others is not timed, and the command fails. See `benchmarks/README.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # this is a script, and the harness a package beside it
+
+from benchmarks.harness.measure import (  # noqa: E402
+    FULL,
+    QUICK,
+    Outcome,
+    measure,
+    measure_growth,
+    measure_saved,
+)
+from benchmarks.harness.pool import Pool  # noqa: E402
+from benchmarks.harness.report import Report, row  # noqa: E402
+from benchmarks.harness.startup import measure_startup  # noqa: E402
+from benchmarks.harness.threads import THREADS  # noqa: E402
+from benchmarks.peers import PEERS  # noqa: E402
+from benchmarks.workloads import WORKLOADS  # noqa: E402
+
+STARTUP = "startup"
+QUICK_PEERS = [peer for peer in PEERS if peer != "torch.compile"]  # it compiles for minutes
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="few samples: below two minutes")
+    parser.add_argument(
+        "--only", nargs="+", metavar="NAME", help="these workloads (patterns), or 'startup'"
+    )
+    parser.add_argument("--peers", nargs="+", choices=PEERS, metavar="NAME", help="these peers")
+    parser.add_argument(
+        "--json", type=Path, default=ROOT / "benchmarks/results/latest.json", metavar="PATH"
+    )
+    parser.add_argument(
+        "--results", type=Path, metavar="PATH", help="write the table there, as Markdown"
+    )
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="processor time of a single thread, for a machine that has other work to do",
+    )
+    parser.add_argument("--log", type=Path, metavar="PATH", help="what the peers print")
+    options = parser.parse_args()
+    if not (options.quick or options.only or options.peers or options.cpu_time):
+        options.results = options.results or ROOT / "benchmarks/RESULTS.md"
+    options.peers = options.peers or (QUICK_PEERS if options.quick else list(PEERS))
+    return options
+
+
+def is_wanted(name: str, patterns: list[str] | None) -> bool:
+    return patterns is None or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def run(options: argparse.Namespace, pool: Pool) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+
+    def add(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        print("  ".join(row(outcome, [p for p in pool.workers if p != "pullback"])), flush=True)
+
+    effort = QUICK if options.quick else FULL
+    chosen = [w for w in WORKLOADS.values() if is_wanted(w.name, options.only)]
+    if options.quick and not options.only:
+        chosen = [w for w in chosen if w.quick]
+    for workload in chosen:
+        add(measure(workload, pool, effort))
+        if workload.name.startswith("deep_graph"):
+            add(measure_growth(workload, pool))
+    for workload in chosen:
+        if workload.saved is not None:
+            add(measure_saved(workload, pool))
+    if is_wanted(STARTUP, options.only):
+        for outcome in measure_startup(pool.workers, 3 if options.quick else 15):
+            add(outcome)
+    return outcomes
+
+
+def main() -> int:
+    options = arguments()
+    start = time.perf_counter()
+    log = options.log.open("w", encoding="utf-8") if options.log else subprocess.DEVNULL
+    count = 1 if options.cpu_time else THREADS
+    with Pool(options.peers, log, count) as pool:
+        outcomes = run(options, pool)
+        mode = "quick" if options.quick else "full"
+        if options.cpu_time:
+            mode += ", processor time of one thread"
+        report = Report(outcomes, pool.versions(), pool.missing, mode, count)
+    print(f"\n{report.text()}\n\n{time.perf_counter() - start:.0f} s")
+    report.write_json(options.json)
+    if options.results:
+        options.results.write_text(report.markdown(), encoding="utf-8")
+    return int(any(outcome.wrong for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

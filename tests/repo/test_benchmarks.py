@@ -1,0 +1,162 @@
+"""The benchmarks measure the right thing: every workload is correct, and the harness runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from benchmarks import run
+from benchmarks.harness.check import DisagreementError, difference, read
+from benchmarks.harness.goals import goals_of
+from benchmarks.harness.measure import Effort, Outcome, measure, measure_growth, measure_saved
+from benchmarks.harness.pool import Pool, Worker
+from benchmarks.harness.startup import measure_startup
+from benchmarks.peers import PEERS, UnavailableError, load
+from benchmarks.peers.base import flatten
+from benchmarks.peers.numpy_peer import NumpyPeer
+from benchmarks.workloads import WORKLOADS
+
+STEP = 1e-6
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with Pool(["pullback", "numpy"]) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def results(pool, tmp_path_factory):
+    """What Pullback computes for each workload, at its small size; or why it cannot."""
+    folder = tmp_path_factory.mktemp("results")
+    found = {}
+    for name in WORKLOADS:
+        path = folder / f"{name}.npz"
+        reply = pool.workers["pullback"].ask("prepare", workload=name, small=True, path=str(path))
+        found[name] = reply["reason"] if "reason" in reply else read(path)
+    return found
+
+
+def computed(results, name):
+    if isinstance(results[name], str):
+        assert not results[name].startswith("failed")
+        pytest.skip(results[name])
+    return results[name]
+
+
+@pytest.mark.parametrize("name", [n for n, w in WORKLOADS.items() if w.problem(small=True).hand])
+def test_a_workload_agrees_with_derivatives_by_hand(results, name):
+    problem = WORKLOADS[name].problem(small=True)
+    difference(computed(results, name), problem.hand(problem.params, problem.consts))
+
+
+FINITE = [n for n, w in WORKLOADS.items() if w.task in ("grad", "rows", "row_loop", "jacobian")]
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_a_workload_agrees_with_finite_differences(results, name):
+    """Along a random direction: the values by NumPy, the slopes by Pullback's derivatives."""
+    workload, problem = WORKLOADS[name], WORKLOADS[name].problem(small=True)
+    rng = np.random.default_rng(1)
+    direction = [rng.normal(size=p.shape) for p in problem.params]
+
+    def values(step):
+        params = tuple(p + step * d for p, d in zip(problem.params, direction, strict=True))
+        return np.stack([np.ravel(y) for y in flatten(problem.fn(NumpyPeer.xp, params, consts))])
+
+    consts = problem.consts
+    expected = (values(STEP) - values(-STEP)) / (2 * STEP)
+    slopes = along(workload.task, computed(results, name), direction)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-6, atol=1e-7)
+
+
+def along(task, arrays, direction):
+    """What the derivatives say about a direction, in the shape of the function's outputs."""
+    if task == "jacobian":
+        return (arrays[0] @ direction[0])[None]
+    if task == "grad":
+        return np.array([[sum(np.vdot(g, d) for g, d in zip(arrays[1:], direction, strict=True))]])
+    each, observations = len(direction), len(direction[0])
+    if task == "rows":
+        rows = [arrays[2:][i * each : (i + 1) * each] for i in range(2)]
+    else:  # observation by observation, and there output by output
+        rest = arrays[2 * observations :]
+        rows = [[np.stack(rest[i * each + k :: 2 * each]) for k in range(each)] for i in range(2)]
+    products = [sum((g * d).sum(axis=1) for g, d in zip(r, direction, strict=True)) for r in rows]
+    return np.stack(products)
+
+
+def test_every_workload_has_an_independent_check():
+    assert {n for n, w in WORKLOADS.items() if not w.problem(small=True).hand} <= set(FINITE)
+
+
+def test_the_harness_times_what_agrees(pool):
+    outcome = measure(WORKLOADS["tiny"], pool, Effort(seconds=0.01, rounds=2))
+    assert set(outcome.best) == {"pullback", "numpy"}
+    assert 0 < outcome.best["pullback"] <= outcome.median["pullback"]
+    assert not outcome.wrong
+    assert not outcome.absent
+
+
+def test_memory_is_measured(pool):
+    saved = measure_saved(WORKLOADS["chain_small"], pool)
+    # x is an input; tanh and exp save their results, but mul only constants.
+    assert saved.best == {"pullback": 25 * 2 * 8 * 8}
+    assert "numpy" in saved.absent
+    grown = measure_growth(WORKLOADS["deep_graph_1e5"], pool, small=True)
+    assert "pullback" in grown.best
+
+
+def test_startup_is_measured():
+    outcomes = {outcome.name: outcome.best for outcome in measure_startup(["numpy"], 1)}
+    assert 0 < outcomes["import"]["numpy"] <= outcomes["cold_gradient"]["numpy"]
+    assert outcomes["rss_after_import"]["numpy"] > 1e6
+
+
+def test_the_command_prints_a_table_and_writes_files(monkeypatch, capsys, tmp_path):
+    data, table = tmp_path / "out/data.json", tmp_path / "RESULTS.md"
+    arguments = ["--quick", "--only", "tiny", "--peers", "pullback", "numpy"]
+    arguments += ["--json", str(data), "--results", str(table)]
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    assert run.main() == 0
+    assert "/ numpy" in capsys.readouterr().out
+    (result,) = json.loads(data.read_text(encoding="utf-8"))["results"]
+    assert result["name"] == "tiny"
+    assert "| tiny |" in table.read_text(encoding="utf-8")
+
+
+def test_a_wrong_gradient_is_caught():
+    right = [np.array(3.0), np.array([1.0, 2.0])]
+    assert difference([np.array(3.0), np.array([1.0, 2.0 + 1e-12])], right) < 1e-9
+    for wrong in (2.1, np.nan):
+        with pytest.raises(DisagreementError, match="array 1 is off"):
+            difference([np.array(3.0), np.array([1.0, wrong])], right)
+    with pytest.raises(DisagreementError, match="shape"):
+        difference([np.array(3.0), np.array([1.0])], right)
+    with pytest.raises(DisagreementError, match="1 arrays"):
+        difference(right[:1], right)
+
+
+def test_goals_are_judged():
+    outcome = Outcome("tiny", "")
+    outcome.best = {"pullback": 3e-5, "torch": 1e-4, "autograd": 5e-5}
+    assert [g.verdict for g in goals_of(outcome)] == ["ok", "miss"]
+    outcome = Outcome("import", "")
+    outcome.best = {"pullback": 0.14, "numpy": 0.1}
+    assert [g.verdict for g in goals_of(outcome)] == ["ok, aim"]
+
+
+def test_a_process_that_ends_is_started_again():
+    worker = Worker("numpy")
+    worker.ask("stop")
+    assert worker.ask("prepare", workload="tiny", small=True, path=None)["ok"]
+    worker.close()
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(PEERS, "ghost", ("ghost_peer", "GhostPeer"))
+    with pytest.raises(UnavailableError, match="not installed.*ghost_peer"):
+        load("ghost")
