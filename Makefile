@@ -7,7 +7,7 @@ PYTEST_ARGS ?= -n auto
 
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
-BENCHMARKS := $(wildcard benchmarks/bench_*.py)
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format types generate drift bench clean same-python
@@ -39,9 +39,9 @@ generate: $(VENV)/.stamp-dev  ## write the source of the operators from their ta
 drift: $(VENV)/.stamp-dev  ## check that the generated source is what the tables say
 	$(BIN)/python scripts/generate.py --check
 
-bench: $(VENV)/.stamp-bench  ## run every script benchmarks/bench_*.py
-	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
-	@$(if $(BENCHMARKS),,echo "There are no scripts benchmarks/bench_*.py yet.")
+bench: $(VENV)/.stamp-bench  ## compare with the peers that are installed
+	$(BIN)/python benchmarks/run.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/bench_dispatch.py
 
 clean:  ## remove the environment, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
-"""Overhead, counted: how many Python functions an operation calls.
+"""Overhead, counted: how many functions an operation calls.
 
-Time is noisy, calls are not. The benchmark `chain_small` runs with two lengths, and the difference
-is what one more operation costs; what is left is the price of a pass. Lower the budgets when the
+Time is noisy, calls are not. The benchmark `chain_small` runs at two lengths: the difference is what
+one more operation costs, and what is left is the price of a pass. Lower the budgets when the
 numbers fall.
 """
 
@@ -9,22 +9,81 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from benchmarks.peers.namespaces import SHARED
+import pullback as pb
 from benchmarks.workloads.elementwise import chain
 
-import pullback as pb
-
-# Calls of Python functions for each operation, on average; the margin is a tenth.
-FORWARD = 0.0
-BACKWARD = 0.0
-# Calls of functions in C (ufuncs called as operators are not counted by the interpreter).
-FORWARD_C = 0.0
-BACKWARD_C = 0.0
-# Calls of Python functions for a backward pass, however short.
-PASS = 0
-MARGIN = 1.1
+# Calls for each operation of the chain, on average: Python functions, and functions in C.
+FORWARD = {"call": 4.0, "c_call": 3.0}
+BACKWARD = {"call": 4.4, "c_call": 2.8}
+# Calls of a backward pass beside those of its operations.
+PASS = {"call": 60, "c_call": 60}
+MARGIN = 1.05
 
 SHORT, LONG = 5, 25
+
+
+def calls_of(function: Callable[[], Any]) -> Counter[str]:
+    """How many calls a function makes, by kind."""
+    counts: Counter[str] = Counter()
+
+    def count(frame: Any, event: str, argument: Any) -> None:  # noqa: ARG001
+        counts[event] += 1
+
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    counts["call"] -= 1  # the function itself
+    counts["c_call"] -= 1  # setprofile
+    return counts
+
+
+@pytest.fixture(scope="module")
+def counts() -> dict[tuple[str, int], Counter[str]]:
+    """The calls of both directions, by direction and length."""
+    found = {}
+    for repeats in (SHORT, LONG):
+        problem = chain(n=8, repeats=repeats)
+        x = pb.tensor(problem.params[0], requires_grad=True)
+        consts = tuple(map(pb.tensor, problem.consts))
+        problem.fn(pb, (x,), consts).backward()  # linked and cached from here on
+        x.grad = None
+        results = []
+        found["forward", repeats] = calls_of(lambda: results.append(problem.fn(pb, (x,), consts)))
+        found["backward", repeats] = calls_of(results.pop().backward)
+    return found
+
+
+def per_operation(counts: Any, direction: str, kind: str) -> float:
+    more = counts[direction, LONG][kind] - counts[direction, SHORT][kind]
+    return more / (5 * (LONG - SHORT))
+
+
+@pytest.mark.parametrize("kind", ["call", "c_call"])
+@pytest.mark.parametrize(("direction", "budget"), [("forward", FORWARD), ("backward", BACKWARD)])
+def test_an_operation_stays_within_its_budget_of_calls(counts, direction, budget, kind):
+    assert per_operation(counts, direction, kind) <= budget[kind] * MARGIN
+
+
+@pytest.mark.parametrize("kind", ["call", "c_call"])
+def test_a_backward_pass_stays_within_its_budget_of_calls(counts, kind):
+    operations = 5 * SHORT * per_operation(counts, "backward", kind)
+    assert counts["backward", SHORT][kind] - operations <= PASS[kind] * MARGIN
+
+
+def test_calls_are_counted():
+    def two() -> None:
+        one()
+        len(())
+
+    def one() -> None:
+        pass
+
+    assert calls_of(two)["call"] == 1
+    assert calls_of(two)["c_call"] == 1
