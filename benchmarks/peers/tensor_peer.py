@@ -36,7 +36,7 @@ class TensorPeer(Peer):
 
     def _with_consts(self, problem: Problem, consts: tuple[Any, ...]) -> Callable[..., Any]:
         fn, xp = problem.fn, self.xp
-        return self.compile(lambda *params: fn(xp, params, consts))
+        return lambda *params: fn(xp, params, consts)
 
     def _leaves(self, problem: Problem) -> tuple[Any, ...]:
         return tuple(self.tensor(p).requires_grad_() for p in problem.params)
@@ -45,7 +45,7 @@ class TensorPeer(Peer):
         return [np.array(leaf.detach().numpy()) for leaf in flatten(result)]
 
     def grad(self, problem: Problem) -> Run:
-        function, params = self._function(problem), self._leaves(problem)
+        function, params = self.compile(self._function(problem)), self._leaves(problem)
 
         def run() -> Any:
             for p in params:
@@ -61,7 +61,7 @@ class TensorPeer(Peer):
         return lambda: function(*params)
 
     def train(self, problem: Problem) -> Run:
-        function, params = self._function(problem), self._leaves(problem)
+        function, params = self.compile(self._function(problem)), self._leaves(problem)
         no_grad = self.lib.no_grad
 
         def run() -> Any:
@@ -78,7 +78,7 @@ class TensorPeer(Peer):
 
     def rows(self, problem: Problem) -> Run:
         function, params, grad = (
-            self._function(problem),
+            self.compile(self._function(problem)),
             self._leaves(problem),
             self.lib.autograd.grad,
         )
@@ -116,7 +116,7 @@ class TensorPeer(Peer):
         return self._matrix(problem, "hessian")
 
     def _matrix(self, problem: Problem, transform: str) -> Run:
-        matrix = self._transform(transform)(self._function(problem))
+        matrix = self.compile(self._transform(transform)(self._function(problem)))
         x = self.tensor(problem.params[0])
         return lambda: matrix(x)
 

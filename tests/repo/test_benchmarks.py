@@ -158,5 +158,5 @@ def test_a_process_that_ends_is_started_again():
 
 def test_a_peer_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(PEERS, "ghost", ("ghost_peer", "GhostPeer"))
-    with pytest.raises(UnavailableError, match="not installed.*ghost_peer"):
+    with pytest.raises(UnavailableError, match=r"not installed.*ghost_peer"):
         load("ghost")

@@ -1,7 +1,7 @@
 """Overhead, counted: how many functions an operation calls.
 
-Time is noisy, calls are not. The benchmark `chain_small` runs at two lengths: the difference is what
-one more operation costs, and what is left is the price of a pass. Lower the budgets when the
+Time is noisy, calls are not. The benchmark `chain_small` runs at two lengths: the difference is
+what one more operation costs, and what is left is the price of a pass. Lower the budgets when the
 numbers fall.
 """
 
@@ -49,15 +49,23 @@ def counts() -> dict[tuple[str, int], Counter[str]]:
     """The calls of both directions, by direction and length."""
     found = {}
     for repeats in (SHORT, LONG):
-        problem = chain(n=8, repeats=repeats)
-        x = pb.tensor(problem.params[0], requires_grad=True)
-        consts = tuple(map(pb.tensor, problem.consts))
-        problem.fn(pb, (x,), consts).backward()  # linked and cached from here on
-        x.grad = None
-        results = []
-        found["forward", repeats] = calls_of(lambda: results.append(problem.fn(pb, (x,), consts)))
-        found["backward", repeats] = calls_of(results.pop().backward)
+        forward = chain_of(repeats)
+        forward().backward()  # linked and cached from here on
+        found["forward", repeats] = calls_of(forward)
+        found["backward", repeats] = calls_of(forward().backward)
     return found
+
+
+def chain_of(repeats: int) -> Callable[[], pb.Tensor]:
+    problem = chain(n=8, repeats=repeats)
+    x = pb.tensor(problem.params[0], requires_grad=True)
+    consts = tuple(map(pb.tensor, problem.consts))
+
+    def forward() -> pb.Tensor:
+        x.grad = None
+        return problem.fn(pb, (x,), consts)
+
+    return forward
 
 
 def per_operation(counts: Any, direction: str, kind: str) -> float:
