@@ -86,7 +86,7 @@ def run(options: argparse.Namespace, pool: Pool) -> list[Outcome]:
         if workload.saved is not None:
             add(measure_saved(workload, pool))
     if is_wanted(STARTUP, options.only):
-        for outcome in measure_startup(pool.workers, 3 if options.quick else 15):
+        for outcome in measure_startup(pool.workers, 3 if options.quick else 15, pool.threads):
             add(outcome)
     return outcomes
 
@@ -95,13 +95,12 @@ def main() -> int:
     options = arguments()
     start = time.perf_counter()
     log = options.log.open("w", encoding="utf-8") if options.log else subprocess.DEVNULL
-    count = 1 if options.cpu_time else THREADS
-    with Pool(options.peers, log, count) as pool:
+    with Pool(options.peers, log, 1 if options.cpu_time else THREADS) as pool:
         outcomes = run(options, pool)
         mode = "quick" if options.quick else "full"
         if options.cpu_time:
             mode += ", processor time of one thread"
-        report = Report(outcomes, pool.versions(), pool.missing, mode, count)
+        report = Report(outcomes, pool.versions(), pool.missing, mode, pool.threads)
     print(f"\n{report.text()}\n\n{time.perf_counter() - start:.0f} s")
     report.write_json(options.json)
     if options.results:

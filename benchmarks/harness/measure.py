@@ -113,7 +113,7 @@ def measure_growth(workload: Workload, pool: Pool, *, small: bool = False) -> Ou
     """Memory for each operation of a graph, in processes that have done nothing before."""
     outcome = Outcome(f"memory {workload.name}", "bytes for each operation of the graph", unit="B")
     for name in pool.workers:
-        worker = Worker(name)
+        worker = Worker(name, count=pool.threads)
         reply = worker.ask("rss", workload=workload.name, small=small)
         worker.close()
         if "reason" in reply:

@@ -89,9 +89,10 @@ class Pool:
     def __init__(
         self, peers: Iterable[str], log: IO[str] | int = subprocess.DEVNULL, count: int = THREADS
     ):
-        workers = [
+        self.threads = count
+        workers = [  # all start before the first has to answer
             Worker(peer, log, count) for peer in peers
-        ]  # all start before the first has to answer
+        ]
         self.missing = {w.peer: w.hello["reason"] for w in workers if not w.is_available}
         self.workers = {w.peer: w for w in workers if w.is_available}
         for worker in workers:

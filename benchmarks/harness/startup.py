@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from benchmarks.harness.measure import Outcome
 from benchmarks.harness.pool import ROOT
-from benchmarks.harness.threads import environment
+from benchmarks.harness.threads import THREADS, environment
 
 IMPORTS = {
     "pullback": "import pullback as lib",
@@ -30,40 +30,41 @@ GRADIENTS = {
 }
 SCRIPT = """
 import json, os, time
-start = time.perf_counter()
+start = time.{clock}()
 {imports}
-imported = time.perf_counter() - start
+imported = time.{clock}() - start
 with open("/proc/self/statm") as file:
     pages = int(file.read().split()[1])
 {gradient}
-cold = time.perf_counter() - start
+cold = time.{clock}() - start
 print(json.dumps([imported, cold, pages * os.sysconf("SC_PAGESIZE")]))
 """
 
 
-def measure_startup(peers: Iterable[str], repeats: int) -> list[Outcome]:
-    """In turn, the least of all repeats."""
+def measure_startup(peers: Iterable[str], repeats: int, count: int = THREADS) -> list[Outcome]:
+    """In turn, the least of all repeats; processor time if there is one thread only."""
+    clock = "perf_counter" if count > 1 else "process_time"
     outcomes = [
         Outcome("import", "import, in a fresh interpreter"),
         Outcome("cold_gradient", "import and the first gradient"),
         Outcome("rss_after_import", "memory after the import", unit="B"),
     ]
     scripts = {
-        peer: SCRIPT.format(imports=IMPORTS[peer], gradient=GRADIENTS[peer])
+        peer: SCRIPT.format(imports=IMPORTS[peer], gradient=GRADIENTS[peer], clock=clock)
         for peer in peers
         if peer in IMPORTS
     }
     for _ in range(repeats):
         for peer, script in scripts.items():
-            numbers = _fresh(script)
+            numbers = _fresh(script, count)
             for outcome, number in zip(outcomes, numbers, strict=True):
                 outcome.best[peer] = min(number, outcome.best.get(peer, number))
     return outcomes
 
 
-def _fresh(script: str) -> list[float]:
+def _fresh(script: str, count: int) -> list[float]:
     command = [sys.executable, "-c", script]
     done = subprocess.run(
-        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment()
+        command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment(count)
     )
     return json.loads(done.stdout.splitlines()[-1])

@@ -16,6 +16,7 @@ import numpy as np
 from benchmarks.workloads.base import Array, Problem, Task
 
 Run = Callable[[], Any]
+LACKS = {"saved_bytes": "does not show what it saves", "forward": "keeps no graph"}
 
 
 class UnavailableError(Exception):
@@ -38,7 +39,7 @@ class Peer:
         """One of the methods above, or the reason why there is none."""
         method: Callable[[Problem], Any] | None = getattr(self, name, None)
         if method is None:
-            raise UnavailableError(f"has no {name.replace('_', ' ')}")
+            raise UnavailableError(LACKS.get(name, f"has no {name}"))
         return method
 
     def arrays(self, result: Any) -> list[Array]:
