@@ -86,7 +86,7 @@ def run(options: argparse.Namespace, pool: Pool) -> list[Outcome]:
         if workload.saved is not None:
             add(measure_saved(workload, pool))
     if is_wanted(STARTUP, options.only):
-        for outcome in measure_startup(pool.workers, 3 if options.quick else 15, pool.threads):
+        for outcome in measure_startup(pool.workers, 2 if options.quick else 15, pool.threads):
             add(outcome)
     return outcomes
 

@@ -19,6 +19,7 @@ from benchmarks.peers import REFERENCE
 from benchmarks.workloads.base import Workload
 
 PAUSE = 0.005  # seconds; threads of the peer before stop spinning
+PATIENCE = 3  # a peer whose runs are long gets so many times its share, but at least one sample
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Effort:
 
 
 FULL = Effort(seconds=2.0, rounds=12)
-QUICK = Effort(seconds=0.2, rounds=4)
+QUICK = Effort(seconds=0.15, rounds=3)
 
 
 @dataclass
@@ -79,18 +80,20 @@ def measure(workload: Workload, pool: Pool, effort: Effort, *, small: bool = Fal
     if REFERENCE in pool.workers and REFERENCE not in ready:
         return outcome  # nothing to compare with
     times: dict[str, list[float]] = {name: [] for name in ready}
-    visit = effort.seconds / effort.rounds
-    for number in range(effort.rounds):
+    spent = dict.fromkeys(ready, 0.0)
+    for _ in range(effort.rounds):
         for name, worker in list(ready.items()):
+            if spent[name] >= PATIENCE * effort.seconds:
+                continue
             time.sleep(PAUSE)
-            if number == 0:
-                worker.ask("warm_up", seconds=visit / 2)
-            reply = worker.ask("sample", seconds=visit)
+            start = time.perf_counter()
+            reply = worker.ask("sample", seconds=effort.seconds / effort.rounds)
+            spent[name] += time.perf_counter() - start
             if "reason" in reply:
                 outcome.absent[name] = reply["reason"]
                 del ready[name]
-                continue
-            times[name] += reply["times"]
+            else:
+                times[name] += reply["times"]
     for name in ready:
         outcome.best[name] = min(times[name])
         outcome.median[name] = statistics.median(times[name])
@@ -112,10 +115,12 @@ def measure_saved(workload: Workload, pool: Pool) -> Outcome:
 def measure_growth(workload: Workload, pool: Pool, *, small: bool = False) -> Outcome:
     """Memory for each operation of a graph, in processes that have done nothing before."""
     outcome = Outcome(f"memory {workload.name}", "bytes for each operation of the graph", unit="B")
-    for name in pool.workers:
-        worker = Worker(name, count=pool.threads)
+    outcome.absent = {name: why for name, why in workload.absent.items() if name in pool.workers}
+    names = [name for name in pool.workers if name not in outcome.absent]
+    for worker in [Worker(name, count=pool.threads) for name in names]:
         reply = worker.ask("rss", workload=workload.name, small=small)
         worker.close()
+        name = worker.peer
         if "reason" in reply:
             outcome.absent[name] = reply["reason"]
         else:

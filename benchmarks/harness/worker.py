@@ -69,12 +69,6 @@ class Session:
             raise UnavailableError(reason)
         return found.problem(small=small)
 
-    def warm_up(self, seconds: float) -> dict[str, Any]:
-        """Runs for a while, and finds how many runs make one sample."""
-        best = min(self.sample(seconds)["times"])
-        self.repeats = max(1, round(SHORTEST / best))
-        return {"best": best}
-
     def sample(self, seconds: float) -> dict[str, Any]:
         """Seconds for one run, sample by sample, until the time is over."""
         run, repeats, clock = self.run, self.repeats, self.clock
@@ -88,7 +82,9 @@ class Session:
             now = clock()
             times.append((now - start) / repeats)
             if now >= end:
-                return {"times": times}
+                break
+        self.repeats = max(1, round(SHORTEST / min(times)))
+        return {"times": times}
 
     def saved(self, workload: str) -> dict[str, Any]:
         return {"bytes": self.peer.ability("saved_bytes")(self._problem(workload, False))}
