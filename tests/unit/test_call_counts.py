@@ -18,10 +18,10 @@ import pullback as pb
 from benchmarks.workloads.elementwise import chain
 
 # Calls for each operation of the chain, on average: Python functions, and functions in C.
-FORWARD = {"call": 4.2, "c_call": 3.0}
+FORWARD = {"call": 3.8, "c_call": 3.0}
 BACKWARD = {"call": 1.0, "c_call": 0.6}
 # Calls of a backward pass beside those of its operations.
-PASS = {"call": 41, "c_call": 39}
+PASS = {"call": 34, "c_call": 32}
 MARGIN = 1.05
 
 SHORT, LONG = 5, 25
