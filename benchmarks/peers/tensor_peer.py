@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.base import Peer, Run, UnavailableError, flatten
+from benchmarks.peers.base import Peer, Run, flatten
 from benchmarks.workloads.base import LEARNING_RATE, Array, Problem
 
 
@@ -116,7 +116,7 @@ class TensorPeer(Peer):
         return self._matrix(problem, "hessian")
 
     def _matrix(self, problem: Problem, transform: str) -> Run:
-        matrix = self.compile(self._transform(transform)(self._function(problem)))
+        matrix = self.compile(getattr(self.lib.func, transform)(self._function(problem)))
         x = self.tensor(problem.params[0])
         return lambda: matrix(x)
 
@@ -130,12 +130,6 @@ class TensorPeer(Peer):
             return grad(g, x, v)
 
         return run
-
-    def _transform(self, name: str) -> Any:
-        try:
-            return getattr(self.lib.func, name)
-        except AttributeError:
-            raise UnavailableError(f"{self.name} has no func.{name}") from None
 
     def saved_bytes(self, problem: Problem) -> int:
         consts, params = tuple(map(self.tensor, problem.consts)), self._leaves(problem)
@@ -160,14 +154,10 @@ class TensorPeer(Peer):
             yield saved
 
     def custom_tanh(self) -> Callable[[Any], Any]:
-        """An operator of the user's own; an explanation when called, where that is not possible."""
+        """An operator of the user's own."""
         lib = self.lib
-        try:
-            custom_op = lib.library.custom_op
-        except AttributeError:
-            return self.refuse(f"{self.name} has no library.custom_op")
 
-        @custom_op("bench::tanh", mutates_args=(), schema="(Tensor x) -> Tensor")
+        @lib.library.custom_op("bench::tanh", mutates_args=(), schema="(Tensor x) -> Tensor")
         def operator(x: Any) -> Any:
             return lib.tanh(x)
 
@@ -181,11 +171,3 @@ class TensorPeer(Peer):
         operator.register_autograd(backward, setup_context=setup_context)
         operator.register_fake(lib.empty_like)  # for the compiler
         return operator
-
-    def refuse(self, reason: str) -> Callable[[Any], Any]:
-        """A function that tells why it cannot be used."""
-
-        def refuse(x: Any) -> Any:  # noqa: ARG001
-            raise UnavailableError(reason)
-
-        return refuse
