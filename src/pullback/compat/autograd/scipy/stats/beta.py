@@ -1,18 +1,18 @@
-"""The beta distribution; ``cdf`` is differentiated by x only."""
+"""The beta distribution."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy.special import betainc, betaln
+from pullback.compat.autograd.scipy import special
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
 
 def logpdf(x: Any, a: Any, b: Any) -> Any:
     """The logarithm of the density."""
-    return (a - 1) * anp.log(x) + (b - 1) * anp.log1p(-x) - betaln(a, b)
+    return (a - 1) * anp.log(x) + (b - 1) * anp.log1p(-x) - special.betaln(a, b)
 
 
 def pdf(x: Any, a: Any, b: Any) -> Any:
@@ -22,4 +22,4 @@ def pdf(x: Any, a: Any, b: Any) -> Any:
 
 def cdf(x: Any, a: Any, b: Any) -> Any:
     """The probability of less than x."""
-    return betainc(a, b, x)
+    return special.betainc(a, b, x)

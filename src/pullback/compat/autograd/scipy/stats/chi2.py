@@ -1,4 +1,4 @@
-"""The chi-squared distribution; ``cdf`` is differentiated by x only."""
+"""The chi-squared distribution."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy.special import gammainc, gammaln
+from pullback.compat.autograd.scipy import special
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
 
 def logpdf(x: Any, df: Any) -> Any:
     """The logarithm of the density."""
-    return (df / 2 - 1) * anp.log(x) - x / 2 - df / 2 * np.log(2) - gammaln(df / 2)
+    return (df / 2 - 1) * anp.log(x) - x / 2 - df / 2 * np.log(2) - special.gammaln(df / 2)
 
 
 def pdf(x: Any, df: Any) -> Any:
@@ -24,4 +24,4 @@ def pdf(x: Any, df: Any) -> Any:
 
 def cdf(x: Any, df: Any) -> Any:
     """The probability of less than x."""
-    return gammainc(df / 2, x / 2)
+    return special.gammainc(df / 2, x / 2)

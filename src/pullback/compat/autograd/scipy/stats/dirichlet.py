@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy.special import gammaln
+from pullback.compat.autograd.scipy import special
 
 __all__ = ["logpdf", "pdf"]
 
 
 def logpdf(x: Any, alpha: Any) -> Any:
     """The logarithm of the density."""
-    constant = gammaln(anp.sum(alpha)) - anp.sum(gammaln(alpha))
+    constant = special.gammaln(anp.sum(alpha)) - anp.sum(special.gammaln(alpha))
     return constant + anp.sum((alpha - 1) * anp.log(x))
 
 

@@ -1,18 +1,18 @@
-"""The gamma distribution; ``cdf`` is differentiated by x only."""
+"""The gamma distribution."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy.special import gammainc, gammaln
+from pullback.compat.autograd.scipy import special
 
 __all__ = ["cdf", "logpdf", "pdf"]
 
 
 def logpdf(x: Any, a: Any) -> Any:
     """The logarithm of the density."""
-    return (a - 1) * anp.log(x) - x - gammaln(a)
+    return (a - 1) * anp.log(x) - x - special.gammaln(a)
 
 
 def pdf(x: Any, a: Any) -> Any:
@@ -22,4 +22,4 @@ def pdf(x: Any, a: Any) -> Any:
 
 def cdf(x: Any, a: Any) -> Any:
     """The probability of less than x."""
-    return gammainc(a, x)
+    return special.gammainc(a, x)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy.special import log_ndtr, ndtr
+from pullback.compat.autograd.scipy import special
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "sf"]
 
@@ -29,19 +29,19 @@ def pdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
 
 def cdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """The probability of less than x."""
-    return ndtr((x - loc) / scale)
+    return special.ndtr((x - loc) / scale)
 
 
 def sf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """The probability of more than x."""
-    return ndtr((loc - x) / scale)
+    return special.ndtr((loc - x) / scale)
 
 
 def logcdf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """The logarithm of ``cdf``, also far out."""
-    return log_ndtr((x - loc) / scale)
+    return special.log_ndtr((x - loc) / scale)
 
 
 def logsf(x: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """The logarithm of ``sf``, also far out."""
-    return log_ndtr((loc - x) / scale)
+    return special.log_ndtr((loc - x) / scale)

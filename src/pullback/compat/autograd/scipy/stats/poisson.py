@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy.special import gammaincc, gammaln
+from pullback.compat.autograd.scipy import special
 
 __all__ = ["cdf", "logpmf", "pmf"]
 
 
 def logpmf(k: Any, mu: Any) -> Any:
     """The logarithm of the probability of k."""
-    return k * anp.log(mu) - mu - gammaln(np.asarray(k) + 1.0)
+    return k * anp.log(mu) - mu - special.gammaln(np.asarray(k) + 1.0)
 
 
 def pmf(k: Any, mu: Any) -> Any:
@@ -24,4 +24,4 @@ def pmf(k: Any, mu: Any) -> Any:
 
 def cdf(k: Any, mu: Any) -> Any:
     """The probability of k or less."""
-    return gammaincc(np.floor(k) + 1.0, mu)
+    return special.gammaincc(np.floor(k) + 1.0, mu)

@@ -1,4 +1,4 @@
-"""Student's t distribution; ``cdf`` and ``logcdf`` are differentiated by x, loc and scale."""
+"""Student's t distribution."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.compat.autograd import numpy as anp
-from pullback.compat.autograd.scipy.special import betainc, gammaln
+from pullback.compat.autograd.scipy import special
 
 __all__ = ["cdf", "logcdf", "logpdf", "pdf"]
 
@@ -15,7 +15,12 @@ __all__ = ["cdf", "logcdf", "logpdf", "pdf"]
 def logpdf(x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     """The logarithm of the density."""
     z = (x - loc) / scale
-    constant = gammaln((df + 1) / 2) - gammaln(df / 2) - anp.log(df * np.pi) / 2 - anp.log(scale)
+    constant = (
+        special.gammaln((df + 1) / 2)
+        - special.gammaln(df / 2)
+        - anp.log(df * np.pi) / 2
+        - anp.log(scale)
+    )
     return constant - (df + 1) / 2 * anp.log1p(z**2 / df)
 
 
@@ -29,7 +34,7 @@ def cdf(x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
     z = (x - loc) / scale
     # This form, unlike the one in z**2, has its slope at z = 0 too.
     place = (1 + z / anp.sqrt(z**2 + df)) / 2
-    return betainc(df / 2, df / 2, place)
+    return special.betainc(df / 2, df / 2, place)
 
 
 def logcdf(x: Any, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
