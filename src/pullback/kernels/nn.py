@@ -89,7 +89,10 @@ def one_hot(indices: Array, num_classes: int = -1) -> Array:
 
 def dropout(x: Array, p: float, generator: Any = None) -> tuple[Array, Array]:
     """The elements that a random mask keeps, enlarged; and the mask."""
-    mask = source_of_numbers(generator).random(x.shape) >= p
+    source = source_of_numbers(generator)
+    # Half as many bits are plenty; NumPy's global state has no choice.
+    drawn = source.random(x.shape) if generator is None else source.random(x.shape, np.float32)
+    mask = drawn >= p
     return masked_scale(x, mask, 0.0 if p == 1 else 1 / (1 - p)), np.asarray(mask)
 
 
