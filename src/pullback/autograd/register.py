@@ -115,10 +115,14 @@ def _dual_maker(
     refused: tuple[tuple[int, str], ...],
 ) -> Function:
     """Makes the forward-mode kernel of an operator from the kernel that computes it."""
-    assert entry.schema is not None
-    is_several = [str(each.type) for each in entry.schema.returns] != ["Tensor"]
     name = entry.name.removeprefix("pullback::").replace(".", "_")
-    return lambda base: dual_kernel(name, base, jvp, tangents, written, sums, is_several, refused)
+
+    def make(base: Function) -> Function:
+        assert entry.schema is not None  # read here, so that importing reads no schema
+        is_several = [str(each.type) for each in entry.schema.returns] != ["Tensor"]
+        return dual_kernel(name, base, jvp, tangents, written, sums, is_several, refused)
+
+    return make
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:

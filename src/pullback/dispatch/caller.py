@@ -6,16 +6,14 @@ operators, nor a compiled call function.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
 import warnings
 from types import FrameType
 
-__all__ = ["caller_location", "note_replaced", "same_place", "warn_caller"]
+__all__ = ["caller_location", "log_warning", "note_replaced", "same_place", "warn_caller"]
 
-_log = logging.getLogger("pullback.library")
 # Cells of notebooks and lines of a console have names that change from run to run.
 _INTERACTIVE = re.compile(r"<ipython-input-|<stdin>|<console>|.*[/\\]ipykernel_\d+[/\\]")
 
@@ -61,4 +59,11 @@ def same_place(first: str, second: str) -> bool:
 
 def note_replaced(what: str, location: str) -> None:
     """Notes that code which has been run before was run again, and replaces what it registered."""
-    _log.warning("%s is defined again at %s, which replaces the older definition", what, location)
+    log_warning("%s is defined again at %s, which replaces the older definition", what, location)
+
+
+def log_warning(message: str, *args: object) -> None:
+    """Writes to the log of registrations, for those who look at it."""
+    import logging  # few programs come here, and it is among the slowest imports of all
+
+    logging.getLogger("pullback.library").warning(message, *args)

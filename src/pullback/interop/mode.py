@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import update_wrapper, wraps
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -39,7 +38,7 @@ _R = TypeVar("_R")
 _depth: ContextVar[int] = ContextVar("numpy_mode", default=0)
 _lock = threading.RLock()
 # Where the code lies whose own calls are never changed.
-_INSIDE = tuple(str(Path(file).parent) + os.sep for file in (np.__file__, errors.__file__))
+_INSIDE = tuple(os.path.dirname(file) + os.sep for file in (np.__file__, errors.__file__))
 _TAKES_AN_ITERATOR = "fromiter"  # whose tensors cannot be seen beforehand
 _SPACES = {"": np, "linalg": np.linalg, "fft": np.fft}
 

@@ -16,7 +16,7 @@ import numpy as np
 
 __all__ = ["Generators", "source_of_numbers", "watch_generators"]
 
-Generators = dict[int, tuple[np.random.BitGenerator, Any]]  # by identity: bits, their state
+Generators = dict[int, tuple[Any, Any]]  # by identity: bits, their state
 
 _watchers: ContextVar[tuple[Generators, ...]] = ContextVar("pullback_random_watchers", default=())
 

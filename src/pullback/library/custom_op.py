@@ -7,13 +7,12 @@ Autograd. So it composes with everything that dispatches.
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
 from pullback.dispatch import DispatchKey, DispatchKeySet, Library, OpOverload
-from pullback.dispatch.caller import caller_location
+from pullback.dispatch.caller import caller_location, log_warning
 from pullback.dispatch.functional import DEVICES
 from pullback.dispatch.registry import RegistrationHandle, implement
 from pullback.dispatch.table import Kernel, OperatorEntry
@@ -33,7 +32,6 @@ from pullback.schema import FunctionSchema
 __all__ = ["CUSTOM_OPS", "CustomOp"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_log = logging.getLogger("pullback.library")
 
 CUSTOM_OPS: dict[str, CustomOp] = {}
 
@@ -169,13 +167,13 @@ class CustomOp:
         """A block in which a device's kernel is used, or else the function decorated first."""
         key = DEVICES.get(device_type)
         if key is None or key not in self._kernels:
-            _log.warning("%s has no kernel for %r; nothing to switch", self._qualname, device_type)
+            log_warning("%s has no kernel for %r; nothing to switch", self._qualname, device_type)
             yield
             return
         was_enabled = key not in self._disabled
         if was_enabled == enabled:
             state = "on" if enabled else "off"
-            _log.warning("the %s kernel of %s is %s already", device_type, self._qualname, state)
+            log_warning("the %s kernel of %s is %s already", device_type, self._qualname, state)
         self._switch(key, enabled)
         try:
             yield
@@ -271,7 +269,7 @@ class CustomOp:
         """Registers what computes the result's shape and dtype; a later one replaces it."""
         self._check_kernel(fn)
         if {"inplace", "out"} & set(self.tags):
-            _log.warning("%s has a fake kernel already, by its tag", self._qualname)
+            log_warning("%s has a fake kernel already, by its tag", self._qualname)
         self._put(DispatchKey.Meta, fake_kernel(fn, self._qualname))
         return fn
 

@@ -8,10 +8,8 @@ a dense link. Places are counted through the elements in C order.
 from __future__ import annotations
 
 import functools
-import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,6 +68,9 @@ def rule_for(kind: type) -> Rule | None:
 @functools.cache
 def _rules() -> dict[type, Rule]:
     """By the class itself and not by its name, which operators of users may share."""
+    import json  # neither is needed before the first sparse derivative
+    from pathlib import Path
+
     folder = Path(pullback._generated.__file__).parent
     found: dict[type, Rule] = {}
     for entry in json.loads((folder / "catalogue.json").read_text(encoding="utf-8")):
