@@ -80,7 +80,7 @@ def _linear_reference(x: Any, weight: Any, bias: Any = 0) -> Any:
 def _dropout_reference(x: Any, p: float = 0.5, training: bool = True, generator: Any = None) -> Any:
     if not training:
         return x
-    kept = np.random.default_rng(generator).random(x.shape) >= p
+    kept = np.random.default_rng(generator).random(x.shape, np.float32) >= p
     return np.where(kept, x / (1 - p) if p < 1 else 0.0, 0.0)
 
 
