@@ -182,7 +182,7 @@ def test_rule_9_8_earlier_views_follow_a_base_that_becomes_dual():
 
 
 @pytest.mark.usefixtures("level")
-def test_a_tangent_follows_into_out():
+def test_rule_9_9_a_tangent_follows_into_out():
     # PyTorch refuses; here out= is a write like any other, with its history and its tangent.
     out = pb.zeros(1)
     pb.multiply(fwd.make_dual(t(3.0), t(1.0)), 2.0, out=out)

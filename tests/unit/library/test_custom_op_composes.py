@@ -14,6 +14,7 @@ import pytest
 
 import pullback as pb
 from pullback.autograd import graph
+from pullback.utils.checkpoint import checkpoint
 
 
 def test_double_backward(cube, leaf):
@@ -52,6 +53,18 @@ def test_saved_tensor_hooks_and_anomaly_mode(cube, leaf):
             pytest.raises(RuntimeError, match=r"cubeBackward.*nan"),
         ):
             cube(leaf(np.nan)).backward()
+
+
+def test_checkpoint(cube, leaf):
+    x, calls = leaf(1, 2), []
+
+    def twice(t):
+        calls.append(1)
+        return cube(cube(t))
+
+    checkpoint(twice, x, use_reentrant=False).sum().backward()
+    assert len(calls) == 2
+    assert x.grad.tolist() == [9.0, 9.0 * 2.0**8]
 
 
 def test_inference_mode_and_versions(cube, leaf):
