@@ -298,7 +298,6 @@ class AstypeBackward0(Node):
     """
 
     __slots__ = ()
-    _is_exact = True
 
     def backward(node, xp, grad):
         if grad is None:

@@ -198,9 +198,10 @@ class GraphTask:
                     assert type(node) is CopySlices
                     results = node.run_on(grad, node in owned, keep)
                     base = node._edges[node.place][0]
-                    if base is not None and base not in buffers:
+                    before = [target for target, _ in node._edges[: node.place]]
+                    if base is not None and base not in buffers and base not in before:
                         owned.add(base)  # what it gets is new, or was ours
-                is_exact = node._is_exact
+                is_exact = node._is_exact and grad is not None
                 following: Node | None = None
                 for (target, number), part in zip(node._edges, results):  # noqa: B905 - may be ()
                     if target is None or (needed is not None and target not in needed):
