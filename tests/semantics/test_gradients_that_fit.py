@@ -1,0 +1,64 @@
+"""Gradients are checked, owned and added where short cuts would be tempting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import pullback as pb
+
+
+def leaf(*values):
+    return pb.tensor(list(values), requires_grad=True)
+
+
+def test_a_cast_to_complex_numbers_narrows_its_gradient():
+    x = leaf(1 + 2j, 3 - 1j)
+    c = pb.tensor(np.array([1 + 3j, 2 - 5j]))
+    (x.real.astype(pb.complex128) * c).imag.sum().backward()
+    assert x.grad.tolist() == [3, -5]
+
+
+def test_a_write_is_not_added_into_a_gradient_that_another_node_holds():
+    class Add(pb.autograd.Function):
+        @staticmethod
+        def forward(ctx, p, q, v):
+            ctx.mark_dirty(v)
+            v.add_(p + q)
+            return v
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, grad, grad
+
+    w, u = leaf(1.0, 2.0), leaf(1.0, 2.0)
+    a, p = w * 1, u * 1
+    Add.apply(p, a, a[:])
+    a.sum().backward()
+    assert (u.grad.tolist(), w.grad.tolist()) == ([1.0, 1.0], [2.0, 2.0])
+
+
+def test_no_gradient_flows_on_as_none():
+    class First(pb.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, None
+
+    w = leaf(1.0, 2.0)
+    h = w * 3
+    First.apply(h * 1.0, pb.exp(h)).sum().backward()
+    assert w.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_mapped_pull_that_reaches_nothing_gives_zeros():
+    y = pb.tensor([1.0, 2.0])
+
+    def gradient(b):
+        return pb.func.grad(lambda z: z[0] * z[1] + b.sum())(y)
+
+    rows = pb.tensor([[1.0, 2.0], [3.0, 4.0]])
+    found = pb.func.vmap(lambda r: pb.func.vjp(gradient, r)[1](r)[0])(rows)
+    assert found.tolist() == [[0.0, 0.0], [0.0, 0.0]]
