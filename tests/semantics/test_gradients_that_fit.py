@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import pullback as pb
 
@@ -62,3 +63,13 @@ def test_a_mapped_pull_that_reaches_nothing_gives_zeros():
     rows = pb.tensor([[1.0, 2.0], [3.0, 4.0]])
     found = pb.func.vmap(lambda r: pb.func.vjp(gradient, r)[1](r)[0])(rows)
     assert found.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_a_write_to_a_gradient_that_is_a_view_of_the_seed_is_seen():
+    w, x = leaf(1.0, 1.0), leaf(1.0, 1.0)
+    seed = pb.ones((1, 2))
+    z = (w.reshape((1, 2)) * seed).sum()
+    (found,) = pb.autograd.grad(x.reshape((1, 2)), x, seed)
+    found.mul_(5.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()

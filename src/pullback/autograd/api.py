@@ -24,8 +24,9 @@ from pullback.batching.crossing import add_level
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
 from pullback.tensor.levels import MapLevel
+from pullback.tensor.memory import owner_of
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, fresh, zeros_beside
+from pullback.tensor.tensor import TRACKED, Tensor, fresh, share_counter, zeros_beside
 
 __all__ = ["Inputs", "Root", "Seeds", "backward", "checked_seed", "grad", "implicit_seed"]
 
@@ -202,6 +203,7 @@ def _gradients(
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
     given = [seed for seed in _listed(grad_outputs) if isinstance(seed, Tensor)]
     known = {id(task.xp.from_tensor(seed)): seed for seed in given}
+    owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
     results: list[Tensor | None] = []
     for place in range(len(edges)):
         value = captured.get(place)
@@ -210,6 +212,9 @@ def _gradients(
             tensor = task.xp.to_tensor(value)
             if tensor is not None:
                 known[id(value)] = tensor
+                lender = owners.get(id(owner_of(tensor._array)))
+                if lender is not None and tensor._flags & TRACKED:
+                    share_counter(tensor, lender)  # a view of the seed: writes to it must be seen
         results.append(tensor)
     return results
 

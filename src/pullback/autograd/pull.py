@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from typing import Any
 from weakref import ref
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.accumulate import AccumulateGrad, leaf_edge
@@ -36,6 +35,7 @@ from pullback.autograd.turns import run_in_turn
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.tensor.memory import owner_of
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import (
     TRACKED,
@@ -180,13 +180,11 @@ class Pull:
             seed = None if seeds is None else seeds[place]
             if node is not None and (seed is not None or seeds is None):
                 roots.append((node, number, seed))
-        captured: dict[int, Any] = {}
-        if roots and self.reached:
-            task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
-            task.search = lambda *_: self._needed
-            captured = run_in_turn(task, roots)
-        else:
+        if not (roots and self.reached):
             return [self._zeros(place) for place in range(len(self.aliases))]
+        task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
+        task.search = lambda *_: self._needed
+        captured = run_in_turn(task, roots)
         if task.xp is arrays:
             return self._owned(captured, roots)
         found = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
@@ -200,24 +198,18 @@ class Pull:
         self, captured: dict[int, Any], roots: list[tuple[Node, int, Tensor | None]]
     ) -> list[Tensor]:
         """Gradients in memory of their own: no seed's, no other's, and free to be written to."""
-        seen = {id(_owner(seed._array)) for _, _, seed in roots if seed is not None}
+        seen = {id(owner_of(seed._array)) for _, _, seed in roots if seed is not None}
         results = []
         for place in range(len(self.aliases)):
             array = captured.get(place)
             if array is None:
                 results.append(self._zeros(place))
                 continue
-            if id(_owner(array)) in seen or not array.flags.writeable or _repeats(array):
+            if id(owner_of(array)) in seen or not array.flags.writeable or _repeats(array):
                 array = array.copy()
-            seen.add(id(_owner(array)))
+            seen.add(id(owner_of(array)))
             results.append(fresh(array))
         return results
-
-
-def _owner(array: NDArray[Any]) -> Any:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
 
 
 def _repeats(array: NDArray[Any]) -> bool:

@@ -24,6 +24,7 @@ __all__ = [
     "layout_of_strides",
     "overlap_error",
     "overwrite",
+    "owner_of",
 ]
 
 Array = NDArray[Any]
@@ -148,3 +149,10 @@ def empty_in_layout(shape: tuple[int, ...], dtype: Any, layout: tuple[int, ...])
     """A dense array whose memory runs through the axes in a given order."""
     array = np.empty([shape[axis] for axis in layout], dtype)
     return array.transpose(np.argsort(layout)) if layout else array
+
+
+def owner_of(array: Any) -> Any:
+    """The array whose memory an array lies in; its own where it is no view."""
+    while isinstance(array, np.ndarray) and isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
