@@ -28,6 +28,7 @@ __all__ = [
     "load_output_tensor",
     "load_tensor",
     "output_edge",
+    "output_from",
     "restore_tangents",
     "save_output",
     "saved_output",
@@ -83,13 +84,19 @@ def saved_output(node: Any, name: str) -> Any:
     value = getattr(node, name)
     if type(value) is not np.ndarray:
         return value
-    saved = object.__new__(SavedOutput)
-    saved.array = value
-    saved.counter = getattr(node, name + "_c")
-    saved.version = saved.number = 0
-    saved.flags = CPU_FLAGS | REQUIRES_GRAD if value.dtype.kind in "fc" else CPU_FLAGS
-    saved.slices = saved.tangents = None
+    saved = output_from(value, getattr(node, name + "_c"))
     setattr(node, name, saved)
+    return saved
+
+
+def output_from(array: Any, counter: list[Any]) -> SavedOutput:
+    """The only result of a node, which has stored it as an array and a counter that was new."""
+    saved: SavedOutput = object.__new__(SavedOutput)
+    saved.array = array
+    saved.counter = counter
+    saved.version = saved.number = 0
+    saved.flags = CPU_FLAGS | REQUIRES_GRAD if array.dtype.kind in "fc" else CPU_FLAGS
+    saved.slices = saved.tangents = None
     return saved
 
 

@@ -43,6 +43,8 @@ def __array_ufunc__(  # noqa: N807 - NumPy's name
     *inputs: Any,
     **options: Any,
 ) -> Any:
+    if not options and method == "__call__" and ufunc in UFUNCS:
+        return UFUNCS[ufunc](*inputs)
     function = UFUNCS.get(ufunc) or find_function(ufunc)
     if method == "__call__" and not options and function is not None:
         return function(*inputs)

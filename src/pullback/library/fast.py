@@ -1,8 +1,9 @@
-"""The recording kernel of the common case, compiled once for each operator.
+"""The functions of the common case, compiled once for each operator.
 
 One tensor comes out, all tensors come in by position, and the kernel is a plain function. Then the
 whole road of a call can stand in one function with the schema's own arguments: nothing is packed,
-unpacked or asked twice. Whatever is unusual about a result goes to the general functions.
+unpacked or asked twice. So can the road back through its node. Whatever is unusual about a result
+goes to the general functions of ``running.py``, ``record.py`` and ``gradients.py``.
 """
 
 from __future__ import annotations
@@ -14,95 +15,210 @@ from typing import Any
 
 import numpy as np
 
+from pullback.autograd.node import FREED, Node, get_following
+from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, set_state
+from pullback.library.gradients import flat_gradients
+from pullback.library.quiet import QUIET
 from pullback.library.rules import Rules
-from pullback.library.running import QUIET, quiet
-from pullback.tensor.tensor import Tensor
+from pullback.schema import FunctionSchema
+from pullback.tensor.tensor import CPU_FLAGS, Tensor
 
-__all__ = ["compile_recording"]
+__all__ = ["compile_backward", "compile_plain", "compile_recording", "is_simple"]
 
-_TEMPLATE = """\
-def record({arguments}):
+_Function = Callable[..., Any]
+
+_PLAIN = """\
+def run({arguments}):
+    state = get()
+    put(known[state])
+    try:
+        result = kernel({arguments})
+    finally:
+        put(state)
+    if (
+        type(result) is Tensor
+        and type(array := result._array) is ndarray
+        and array.base is None
+        and not result._flags & REQUIRES_GRAD
+        and not state.modes{distinct}
+    ):
+        return result
+    return check(({packed}), {{}}, result)
+"""
+
+_RECORDING = """\
+def run({arguments}):
     node = new(cls)
     node._edges = ({edges})
     node._seq = following()()
     state = get()
-    put(known.get(state) or quiet(state))
+    put(known[state])
     try:
         result = kernel({arguments})
-        if (
-            type(result) is not Tensor
-            or type(array := result._array) is not ndarray
-            or array.base is not None
-            or result._flags & REQUIRES_GRAD
-            or state.modes{aliases}
-        ):
+        is_plain = (
+            type(result) is Tensor
+            and type(array := result._array) is ndarray
+            and array.base is None
+            and result._flags == CPU_FLAGS
+            and not state.modes{distinct}
+        )
+        if not is_plain:
             result = check(({packed}), {{}}, result)
-            array = getattr(result, "_array", None)
 {setup}    finally:
         put(state)
     if (
-        type(result) is Tensor
-        and type(array) is ndarray
-        and result._edge is result._meta is None
-        and not result._flags & REQUIRES_GRAD
-        and not node._constant
+        not is_plain
+        or node._constant
+        or result._flags != CPU_FLAGS
+        or not result._edge is result._meta is None
     ):
-        node._shape = array.shape
-        node._dtype = dtype = array.dtype
-        if dtype.kind in "fc":
-            result._edge = (node, 0)
-            result._flags |= REQUIRES_GRAD
-        if node._to_save is not None:
-            node._keep_plainly()
-            node._to_save = None
-        return result
-    return finish(node, ({packed}), result)
+        return finish(node, ({packed}), result)
+    node._shape = array.shape
+    node._dtype = dtype = array.dtype
+    if dtype is float64 or dtype.kind in "fc":
+        result._edge = (node, 0)
+        result._flags = RECORDED
+    saved = node._to_save
+    if saved is not None:
+        node._to_save = None
+        kept = node._kept = []
+        for tensor in saved:
+            if tensor is result and result._counter is None and result._edge is not None:
+                result._counter = counter = [0]
+                kept.append((array, counter))
+            elif (
+                type(tensor) is Tensor
+                and tensor is not result
+                and ((meta := tensor._meta) is None or meta.view is None)
+            ):
+                counter = tensor._counter
+                kept.append((tensor, 0 if counter is None else counter[0]))
+            else:
+                node._to_save = saved
+                node._keep_saved()
+                node._to_save = None
+                break
+    return result
+"""
+
+_BACKWARD = """\
+def run(self, xp, grad, keep):
+    backward = rules.backward
+    if backward is None or get().modes:
+        return generally(self, xp, grad, keep)
+    tensor = new(Tensor)
+    tensor._array = grad if type(grad) is ndarray else asarray(grad)
+    tensor._flags = CPU_FLAGS
+    tensor._edge = tensor._counter = tensor._meta = None
+    returned = backward(self, tensor)
+    if type(returned) is not tuple:
+        returned = (returned,)
+    if len(returned) == {count}:
+        {names}, = returned
+        if {fit}:
+            results = ({arrays})
+        else:
+            results = checked(rules, self, returned)
+    else:
+        results = checked(rules, self, returned)
+    if not keep and self._kept:
+        self._kept = FREED
+    return results
 """
 
 
-def compile_recording(
-    rules: Rules,
-    cls: type,
-    tools: dict[str, Callable[..., Any]],
-    kernel: Callable[..., Any],
-    check: Callable[..., Any],
-) -> Callable[..., Any]:
-    """The function, made from the operator's arguments.
+def is_simple(schema: FunctionSchema) -> bool:
+    """Whether one new tensor comes out, and plain tensors come in, all by position."""
+    arguments = schema.arguments
+    return (
+        [str(ret.type) for ret in schema.returns] == ["Tensor"]
+        and not (schema.is_mutable or schema.is_view)
+        and len(arguments.flat_positional) == len(arguments.flat_all)
+        and bool(schema.dispatch_arguments)
+        and not any(
+            a.type.is_tensor_like() and (str(a.type) != "Tensor" or a.takes_none)
+            for a in arguments.flat_positional
+        )
+    )
 
-    `tools` are the general functions: ``edge_of``, ``following`` and ``finish``.
-    """
-    arguments = rules.schema.arguments.flat_positional
+
+def compile_plain(
+    schema: FunctionSchema, name: str, kernel: _Function, check: _Function
+) -> _Function:
+    """The kernel run quietly; `check` sees every result that is not plainly a new tensor."""
+    return _compile(_PLAIN, schema, f"<kernel of {name}>", kernel=kernel, check=check)
+
+
+def compile_recording(
+    rules: Rules, cls: type, finish: _Function, kernel: _Function, check: _Function
+) -> _Function:
+    """As ``compile_plain``, with a node of `cls` for each call; `finish` attaches unusual ones."""
+    return _compile(
+        _RECORDING,
+        rules.schema,
+        f"<recording of {rules.name}>",
+        kernel=kernel,
+        check=check,
+        finish=finish,
+        cls=cls,
+        setup=rules.setup_context,
+    )
+
+
+def compile_backward(rules: Rules) -> _Function:
+    """The method ``run`` of the operator's nodes: raw arrays outside, tensors for the user."""
+    return _compile(_BACKWARD, rules.schema, f"<backward of {rules.name}>", rules=rules)
+
+
+def _checked(rules: Rules, node: Any, returned: Any) -> tuple[Any, ...]:
+    flat = flat_gradients(rules, node, returned)
+    return tuple(None if grad is None else grad._array for grad in flat)
+
+
+def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any) -> _Function:
+    arguments = schema.arguments.flat_positional
     names = [a.name + "_" if keyword.iskeyword(a.name) else f"a_{a.name}" for a in arguments]
     tensors = [n for n, a in zip(names, arguments, strict=True) if a.type.is_tensor_like()]
     packed = "".join(f"{name}, " for name in names)
     setup = f"        setup(ctx=node, inputs=({packed}), output=result)\n"
-    source = _TEMPLATE.format(
+    source = template.format(
         arguments=", ".join(names),
-        edges="".join(f"{name}._edge or edge_of({name}), " for name in tensors),
-        aliases="".join(
-            f"\n            or {n}._array is array or {n}._array.base is array" for n in tensors
-        ),
         packed=packed,
-        setup=setup if rules.setup_context is not None else "",
+        edges="".join(f"{name}._edge or edge_of({name}), " for name in tensors),
+        distinct="".join(
+            f"\n            and {n}._array is not array and {n}._array.base is not array"
+            for n in tensors
+        ),
+        setup=setup if given.get("setup") is not None else "",
+        count=len(names),
+        names=", ".join(names),
+        fit=" and ".join(
+            f"({n} is None or type({n}) is Tensor)" if n in tensors else f"{n} is None"
+            for n in names
+        ),
+        arrays="".join(f"None if {n} is None else {n}._array, " for n in tensors),
     )
     namespace: dict[str, Any] = {
-        "cls": cls,
-        "new": object.__new__,
-        "get": get_state,
-        "put": set_state,
-        "known": QUIET,
-        "quiet": quiet,
-        "kernel": kernel,
-        "check": check,
-        "setup": rules.setup_context,
-        "Tensor": Tensor,
-        "ndarray": np.ndarray,
+        "CPU_FLAGS": CPU_FLAGS,
+        "FREED": FREED,
+        "RECORDED": CPU_FLAGS | REQUIRES_GRAD,
         "REQUIRES_GRAD": REQUIRES_GRAD,
-        **tools,
+        "Tensor": Tensor,
+        "asarray": np.asarray,
+        "checked": _checked,
+        "edge_of": edge_of,
+        "float64": np.dtype(np.float64),
+        "following": get_following,
+        "generally": Node.run,
+        "get": get_state,
+        "known": QUIET,
+        "ndarray": np.ndarray,
+        "new": object.__new__,
+        "put": set_state,
+        **given,
     }
-    filename = f"<recording of {rules.name}>"
     exec(compile(source, filename, "exec"), namespace)
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    return namespace["record"]  # type: ignore[no-any-return]
+    return namespace["run"]  # type: ignore[no-any-return]

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pullback.autograd.level import Level
-from pullback.autograd.saved import SavedOutput, version
+from pullback.autograd.saved import SavedOutput, output_from, version
 from pullback.autograd.tangents import (
     below,
     keep_tangents,
@@ -23,8 +25,9 @@ from pullback.autograd.tangents import (
 )
 from pullback.dispatch.modes import get_state, set_state
 from pullback.errors import AutogradError, DerivativeMissingError
+from pullback.library.quiet import QUIET
 from pullback.library.rules import Rules
-from pullback.library.running import quiet, tensors_in
+from pullback.library.running import tensors_in
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["forward_kernel"]
@@ -59,7 +62,11 @@ def _remember_tangents(result: Any) -> None:
         if tensor._edge is None:
             continue
         node, number = tensor._edge
-        for value, _ in getattr(node, "_kept", ()):
+        kept: Any = getattr(node, "_kept", ())
+        for place, (value, expected) in enumerate(kept):
+            if type(value) is np.ndarray:
+                value = output_from(value, expected)
+                kept[place] = (value, 0)
             if isinstance(value, SavedOutput) and value.number == number:
                 keep_tangents(value, tensor)
 
@@ -82,7 +89,7 @@ def _context(
     setup = rules.jvp_context or rules.setup_context
     if setup is not None:
         state = get_state()
-        set_state(quiet(state))
+        set_state(QUIET[state])
         try:
             more = {"keyword_only_inputs": kwargs} if kwargs else {}
             setup(ctx=ctx, inputs=primals, output=output, **more)

@@ -9,30 +9,37 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
-from pullback.autograd.node import Edge, HookLists, get_following
+from pullback.autograd.node import FREED, Edge, HookLists, freed_error, get_following
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.register import refreshing
+from pullback.autograd.saved import output_from
 from pullback.autograd.view import edge_of, view_of
 from pullback.dispatch import OpOverload, after_autograd
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import SAVED_HOOKS, get_state, set_state
 from pullback.errors import AutogradError, AutogradNotRegisteredError
-from pullback.library.fast import compile_recording
+from pullback.library.fast import compile_backward, compile_recording, is_simple
 from pullback.library.forward import forward_kernel
 from pullback.library.gradients import flat_gradients
 from pullback.library.named import call_named, saved_tree
+from pullback.library.quiet import QUIET, Quietly
 from pullback.library.rules import Rules
-from pullback.library.running import quiet, tensors_in
+from pullback.library.running import tensors_in
 from pullback.tensor.meta import Creation
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, version_of, wrap, zeros_beside
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, version_of, wrap, zeros_beside
 
 __all__ = ["CustomOpNode", "autograd_linker", "node_class"]
 
 _Function = Callable[..., Any]
+_new = object.__new__
+_ndarray = np.ndarray
+_RECORDED = CPU_FLAGS | REQUIRES_GRAD
 
 
 class CustomOpNode(FunctionCtx):
@@ -91,20 +98,36 @@ class CustomOpNode(FunctionCtx):
             )
         return tuple(None if grad is None else xp.from_tensor(grad) for grad in found)
 
-    def _keep_plainly(self) -> None:
-        """Keeps inputs as they are, without the questions that hooks and outputs ask."""
-        kept = []
-        for tensor in self._to_save or ():
-            if (
-                type(tensor) is not Tensor
-                or ((edge := tensor._edge) is not None and edge[0] is self)
-                or ((meta := tensor._meta) is not None and meta.view is not None)
-            ):
-                self._keep_saved()
-                return
-            counter = tensor._counter
-            kept.append((tensor, 0 if counter is None else counter[0]))
-        self._kept = kept
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        """What ``save_for_backward`` has kept, checked for writes in the meantime."""
+        kept = self._kept
+        if kept is FREED:
+            raise freed_error(self)
+        loaded = []
+        for value, expected in kept:
+            kind = type(value)
+            # The common cases in full: an input, and the node's own result as ``fast.py`` keeps it.
+            if kind is Tensor:
+                counter, meta = value._counter, value._meta
+                if (0 if counter is None else counter[0]) == expected and (
+                    meta is None or not meta.detached
+                ):
+                    loaded.append(value)
+                    continue
+            elif kind is _ndarray:
+                if expected[0] == 0:
+                    tensor = _new(Tensor)
+                    tensor._array = value
+                    tensor._flags = _RECORDED
+                    tensor._edge = (self, 0)
+                    tensor._counter = expected
+                    tensor._meta = None
+                    loaded.append(tensor)
+                    continue
+                value = output_from(value, expected)
+            loaded.append(self._load(value, expected))
+        return tuple(loaded)
 
 
 def _grouped(made: tuple[Any, ...], flat: list[Any]) -> list[Any]:
@@ -169,24 +192,11 @@ def _saving_anyway(rules: Rules, below: _Function) -> _Function:
 
     def run(*args: Any, **kwargs: Any) -> Any:
         result = below(*args, **kwargs)
-        with _Quietly():
+        with Quietly():
             saved_tree(rules, args, kwargs, result)
         return result
 
     return run
-
-
-class _Quietly:
-    """A block in which nothing is recorded."""
-
-    __slots__ = ("_state",)
-
-    def __enter__(self) -> None:
-        self._state = get_state()
-        set_state(quiet(self._state))
-
-    def __exit__(self, *_: object) -> None:
-        set_state(self._state)
 
 
 def node_class(rules: Rules) -> Any:
@@ -247,7 +257,7 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
         if any(isinstance(t._array, Payload) for t in tensors_in([args, result])):
             mark(node)
         if node._to_save is not None:
-            node._keep_saved() if hooked else node._keep_plainly()
+            node._keep_saved()
             node._to_save = None
         if node._saved is not None:
             node._saved.keep(node)
@@ -255,20 +265,19 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
             remember_call(node)
         return result
 
-    if check is not None and setup is None and not (hooked or anomaly) and _is_simple(rules):
-        tools: dict[str, _Function] = {
-            "edge_of": edge_of,
-            "following": get_following,
-            "finish": finish,
-        }
-        return compile_recording(rules, node_class(rules), tools, kernel, check)
+    is_common = setup is None and not (hooked or anomaly) and is_simple(rules.schema)
+    if check is not None and is_common:
+        cls = node_class(rules)
+        if "run" not in cls.__dict__:
+            cls.run = compile_backward(rules)
+        return compile_recording(rules, cls, finish, kernel, check)
     user = rules.setup_context if setup is None else None
 
     def run(*args: Any, **kwargs: Any) -> Any:
         node = make_node(args)
         node._seq = get_following()()
         state = get_state()
-        set_state(quiet(state))
+        set_state(QUIET[state])
         try:
             result = kernel(*args, **kwargs)
             if check is not None:
@@ -282,20 +291,6 @@ def _recording(rules: Rules, below: _Function, make_node: _Function) -> _Functio
         return finish(node, args, result)
 
     return run
-
-
-def _is_simple(rules: Rules) -> bool:
-    """Whether one tensor comes out, and all tensors come in as plain positional arguments."""
-    arguments = rules.schema.arguments
-    return (
-        [str(ret.type) for ret in rules.schema.returns] == ["Tensor"]
-        and not rules.differentiable
-        and len(arguments.flat_positional) == len(arguments.flat_all)
-        and not any(
-            a.type.is_tensor_like() and (str(a.type) != "Tensor" or a.takes_none)
-            for a in arguments.flat_positional
-        )
-    )
 
 
 def _setup(rules: Rules) -> _Function | None:

@@ -13,37 +13,26 @@ import numpy as np
 
 from pullback.autograd.view import make_view, view_of
 from pullback.dispatch import OpOverload
-from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD, after_ADInplaceOrView
-from pullback.dispatch.modes import INFERENCE, TRANSFORM, State, get_state, set_state, state_of
+from pullback.dispatch.keys import REQUIRES_GRAD, after_ADInplaceOrView
+from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, set_state
 from pullback.errors import InferenceError, KernelResultError
+from pullback.library.fast import compile_plain, is_simple
+from pullback.library.quiet import QUIET
 from pullback.schema import FunctionSchema
 from pullback.tensor.meta import Creation
 from pullback.tensor.payload import shares_memory
 from pullback.tensor.tensor import NO_COUNTER, Tensor, as_inference, born_here, version_of, wrap
 
 __all__ = [
-    "QUIET",
     "checked_kernel",
     "in_same_memory",
     "memory_of",
-    "quiet",
     "tensors_in",
     "versions_kernel",
 ]
 
 _Function = Callable[..., Any]
 _ndarray = np.ndarray
-
-QUIET: dict[State, State] = {}
-
-
-def quiet(state: State) -> State:
-    """The same state with nothing recorded and no tangent followed."""
-    found = QUIET.get(state)
-    if found is None:
-        keep = state.keep & ~(REQUIRES_GRAD | DUAL | PLAIN_VIEW)
-        found = QUIET[state] = state_of(state.include, keep, state.modes)
-    return found
 
 
 def tensors_in(values: Any) -> Iterator[Tensor]:
@@ -101,13 +90,15 @@ def checked_kernel(
 
     def run(*args: Any, **kwargs: Any) -> Any:
         state = get()
-        put(known.get(state) or quiet(state))
+        put(known[state])
         try:
             result = fn(*args, **kwargs)
         finally:
             put(state)
         return check(args, kwargs, result)
 
+    if makes_new and is_simple(schema):
+        run = compile_plain(schema, name, fn, check)
     run.unchecked = (fn, check)  # type: ignore[attr-defined]
     return run
 

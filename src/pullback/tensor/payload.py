@@ -41,6 +41,7 @@ class Payload:
     dtype: np.dtype[Any]
     flags: ClassVar[int]
     device: ClassVar[str] = "cpu"
+    base: ClassVar[None] = None  # of whose memory an array is a part
 
     # --- what subclasses have to say --------------------------------------------------------------
 
