@@ -36,6 +36,7 @@ from pullback import (
     ops,
     schema,
     sparse,
+    special,
     utils,
 )
 from pullback import creation as _creation
@@ -68,6 +69,7 @@ from pullback.dispatch import DispatchKey, DispatchKeySet
 from pullback.interop import array_api as _array_api
 from pullback.interop import differentiable, numpy_mode
 from pullback.interop.array_api import *
+from pullback.interop.assignment import put_along_axis
 from pullback.interop.namespace import VERSION as __array_api_version__  # noqa: N811 - the standard's name
 from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_info__  # noqa: N813
 from pullback.kernels.threads import get_num_threads, set_num_threads
@@ -108,12 +110,14 @@ __all__ = [
     "numpy_mode",
     "ops",
     "pad",
+    "put_along_axis",
     "schema",
     "set_grad_enabled",
     "set_num_threads",
     "sparse",
     "sparse_hessian",
     "sparse_jacobian",
+    "special",
     "utils",
     "value_and_grad",
 ]

@@ -14,6 +14,7 @@ from numpy.typing import DTypeLike
 from pullback import array_functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as functions
+from pullback.errors import DerivativeMissingError
 from pullback.tensor.tensor import Tensor, share_counter, wrap
 
 __all__ = ["astype", "copy", "expand", "reshape", "transpose", "view"]
@@ -32,14 +33,31 @@ def reshape(self: Tensor, *shape: Any, order: str = "C", copy: bool | None = Non
 def view(self: Tensor, *shape: Any) -> Tensor:
     """The same memory in another shape, never a copy; or read as another dtype.
 
-    The memory seen as another dtype has no history: ``x.view(np.int64)`` shares the elements and
-    notices writes to them, but gradients do not pass.
+    The real numbers inside complex ones, and complex ones made of pairs, keep their history. Memory
+    seen as integers has none: ``x.view(np.int64)`` shares the elements and notices writes to them.
     """
     if len(shape) == 1 and not isinstance(shape[0], int | tuple | list | np.integer):
-        made = wrap(self._array.view(np.dtype(shape[0])))
-        share_counter(made, self)
-        return made
+        return _seen_as(self, np.dtype(shape[0]))
     return functions.reshape(self, _unpacked(shape), copy=False)
+
+
+def _seen_as(self: Tensor, dtype: np.dtype[Any]) -> Tensor:
+    """The same memory read as another dtype."""
+    if dtype == self.dtype:
+        return functions.reshape(self, self.shape, copy=False)
+    made = self._array.view(dtype)
+    if (self.dtype.char, dtype.char) in (("D", "d"), ("F", "f")):
+        return functions.reshape(pointwise.view_as_real(self), made.shape, copy=False)
+    if (self.dtype.char, dtype.char) in (("d", "D"), ("f", "F")):
+        return pointwise.view_as_complex(functions.reshape(self, (*made.shape, 2), copy=False))
+    if dtype.kind not in "fc" or not self.requires_grad:
+        seen = wrap(made)
+        share_counter(seen, self)
+        return seen
+    raise DerivativeMissingError(
+        f"view: {self.dtype} seen as {dtype} has no derivative; write x.astype(dtype) for the same "
+        "numbers in another type, or x.detach().view(dtype) for the same memory"
+    )
 
 
 def expand(self: Tensor, *shape: Any) -> Tensor:

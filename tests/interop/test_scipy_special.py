@@ -285,3 +285,16 @@ def test_the_page_is_up_to_date():
     if f"SciPy {'.'.join(version.split('.')[:2])})" not in text:
         pytest.skip("the page was written with another SciPy")
     assert module.page() == text
+
+
+def test_no_gradient_passes_by_arguments_that_refuse_one():
+    x = pb.tensor([0.5, 1.5], requires_grad=True)
+    y = special.betainc(1.5, 2.5, x)
+    assert y.grad_fn(None) == (None, None, None)
+
+
+@pytest.mark.parametrize("name", ["betainc", "jv", "zeta", "hyp1f1"])
+def test_checks_with_missing_gradients_pass(name):
+    first = {"betainc": (1.5, 2.5), "jv": (2.0,), "zeta": (2.5,), "hyp1f1": (1.5, 2.5)}[name]
+    x = pb.tensor([0.3, 0.7], requires_grad=True)
+    assert pb.autograd.gradcheck(lambda x: getattr(special, name)(*first, x), (x,))

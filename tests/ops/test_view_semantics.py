@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.errors import InplaceError
+from pullback.autograd import gradcheck
+from pullback.errors import DerivativeMissingError, InplaceError
 
 
 def leaf(*values):
@@ -322,3 +323,23 @@ def test_rule_4_34_gradients_of_repeated_reads_are_summed(read, expected):
 def test_rule_4_34_gradients_of_overlapping_windows_are_summed(read):
     w = leaf(1, 2, 3, 4)
     assert gradient(read(w), w) == [1, 2, 2, 1]
+
+
+def test_the_memory_seen_as_another_type_keeps_its_history_or_raises():
+    x = pb.tensor([[1.0, 2.0, 3.0, 4.0]], requires_grad=True)
+    z = pb.tensor([[1 + 2j, 3 - 1j]], requires_grad=True)
+    for source, dtype in ((x, complex), (x, float), (z, float), (z, complex)):
+        assert gradcheck(lambda t, d=dtype: (t * 2).view(d) ** 2, (source,))
+        seen = (source * 2).view(dtype)
+        assert seen.tolist() == (source * 2).detach().numpy().view(dtype).tolist()
+    with pytest.raises(DerivativeMissingError, match=r"astype\(dtype\)"):
+        x.view(np.float32)
+    assert not x.view(np.int64).requires_grad
+
+
+def test_put_along_axis_writes_in_place_as_numpys_does():
+    x, v = pb.zeros((2, 3)), pb.tensor([[5.0], [6.0]], requires_grad=True)
+    assert pb.put_along_axis(x, np.array([[2], [0]]), v, axis=1) is None
+    assert x.tolist() == [[0.0, 0.0, 5.0], [6.0, 0.0, 0.0]]
+    (slope,) = pb.autograd.grad((x * [1.0, 2.0, 3.0]).sum(), v)
+    assert slope.tolist() == [[3.0], [1.0]]

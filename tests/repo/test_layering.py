@@ -49,6 +49,7 @@ LEVELS = {
     "codegen": 6,  # development time; its imports are limited below
     "linalg": 6.5,  # namespaces of functions
     "fft": 6.5,
+    "special": 6.5,
     "library": 7.2,  # custom operators, and checks that use transforms
     "func": 7,
     "sparse": 7.2,

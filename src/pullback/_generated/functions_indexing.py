@@ -14,6 +14,7 @@ __all__ = [
     "_getitem",
     "_getitem_backward",
     "_index",
+    "_put_along_axis",
     "choose",
     "compress",
     "copy_",
@@ -32,7 +33,6 @@ __all__ = [
     "masked_select",
     "put",
     "put_",
-    "put_along_axis",
     "put_along_axis_",
     "scatter",
     "scatter_",
@@ -388,7 +388,7 @@ def put_(self, /, indices, values, mode="raise"):
     return kernel(self, indices, values, mode)
 
 
-def put_along_axis(self, /, indices, values, axis=-1, accumulate=False):
+def _put_along_axis(self, /, indices, values, axis=-1, accumulate=False):
     """Replaces one element for each index, or adds to it if accumulate is set."""
     if type(self) is not Tensor:
         self = as_operand(self)

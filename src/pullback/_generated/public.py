@@ -15,7 +15,6 @@ from .functions_indexing import (
     fill_diagonal,
     index_put,
     put,
-    put_along_axis,
     take,
     take_along_axis,
 )
@@ -428,7 +427,6 @@ __all__ = [
     "prod",
     "ptp",
     "put",
-    "put_along_axis",
     "quantile",
     "rad2deg",
     "ravel",

@@ -384,7 +384,7 @@ register(
     tangents=(0, 2),
     array_function=kernels.indexing.put_along_axis,
     meta=kernels.meta.indexing.put_along_axis,
-    function=functions_indexing.put_along_axis,
+    function=functions_indexing._put_along_axis,
 )
 register(
     operators.put_along_axis_,

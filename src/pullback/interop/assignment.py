@@ -57,7 +57,14 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -> None:
-    """``numpy.put_along_axis``."""
+    """Writes one value for each index, along an axis, as ``numpy.put_along_axis`` does.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros(3)
+    >>> put_along_axis(x, [2, 0], [5.0, 6.0], 0)
+    >>> x.tolist()
+    [6.0, 0.0, 5.0]
+    """
     if not isinstance(arr, Tensor):
         return _in_array(np.put_along_axis, "numpy.put_along_axis", arr, indices, values, axis=axis)
     indexing.put_along_axis_(arr, indices, as_tensor(values), axis)

@@ -22,6 +22,7 @@ from pullback.interop.ufuncs import UFUNCS
 __all__ = ["find_function", "load_functions"]
 
 _SPECIAL = "scipy.special"
+_UFUNCS = "scipy.special._ufuncs"  # the public names are Python functions in SCIPY_ARRAY_API=1
 _TABLE = "pullback._generated.scipy_special"
 # SciPy's own copies of what NumPy has.
 _AS_IN_NUMPY = {"cbrt": "cbrt", "exp2": "exp2", "expm1": "expm1", "log1p": "log1p", "round": "rint"}
@@ -43,7 +44,7 @@ def load_functions() -> None:
     with _lock:
         if _loaded:
             return
-        special = import_module(_SPECIAL)
+        special = import_module(_UFUNCS)
         import_module(f"{_TABLE}.register")
         functions = import_module(f"{_TABLE}.functions_scipy_special")
         linked = {getattr(arrays, name): getattr(functions, name) for name in functions.__all__}

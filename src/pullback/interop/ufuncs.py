@@ -104,7 +104,7 @@ def ufunc_name(ufunc: np.ufunc) -> str:
     own = getattr(ufunc, "__module__", None)
     for module in ("numpy", "scipy.special", "scipy.special._ufuncs"):
         if own is None and getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
-            own = module
+            own = module if ufunc.__name__.startswith("_") else module.removesuffix("._ufuncs")
     return f"{own or 'a ufunc'}.{ufunc.__name__}"
 
 

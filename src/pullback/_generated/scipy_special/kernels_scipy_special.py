@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-import scipy.special
 import scipy.special._ufuncs
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, Node
@@ -185,6 +184,8 @@ class SpecialBdtrBackward0(Node):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
@@ -247,6 +248,8 @@ class SpecialBdtrcBackward0(Node):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
@@ -309,6 +312,8 @@ class SpecialBdtriBackward0(Node):
     _saves_tensors = ("k", "n", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -500,6 +505,8 @@ class SpecialBesselpolyBackward0(Node):
     _saves_tensors = ("a", "lmb", "nu")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None and node._edges[2][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         lmb = xp.load(node, node.lmb, node.lmb_v)
         nu = xp.load(node, node.nu, node.nu_v)
@@ -631,6 +638,8 @@ class SpecialBetaincBackward0(Node):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -691,6 +700,8 @@ class SpecialBetainccBackward0(Node):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -751,6 +762,8 @@ class SpecialBetainccinvBackward0(Node):
     _saves_tensors = ("a", "b", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -812,6 +825,8 @@ class SpecialBetaincinvBackward0(Node):
     _saves_tensors = ("a", "b", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -1087,6 +1102,8 @@ class SpecialChdtrBackward0(Node):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
         (to_v, _), (to_x, _) = node._edges
@@ -1135,6 +1152,8 @@ class SpecialChdtrcBackward0(Node):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
         (to_v, _), (to_x, _) = node._edges
@@ -1183,6 +1202,8 @@ class SpecialChdtriBackward0(Node):
     _saves_tensors = ("v", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         result = xp.load_output(node, saved_output(node, "result"))
         (to_v, _), (to_p, _) = node._edges
@@ -1233,6 +1254,8 @@ class SpecialChndtrBackward0(Node):
     _saves_tensors = ("x", "df", "nc", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         x = xp.load(node, node.x, node.x_v)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
@@ -1300,6 +1323,8 @@ class SpecialChndtrincBackward0(Node):
     _saves_tensors = ("x", "df", "p", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         x = xp.load(node, node.x, node.x_v)
         df = xp.load(node, node.df, node.df_v)
         p = xp.load(node, node.p, node.p_v)
@@ -1372,6 +1397,8 @@ class SpecialChndtrixBackward0(Node):
     _saves_tensors = ("p", "df", "nc", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         p = xp.load(node, node.p, node.p_v)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
@@ -2424,6 +2451,8 @@ class SpecialEvalChebycBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -2472,6 +2501,8 @@ class SpecialEvalChebysBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -2522,6 +2553,8 @@ class SpecialEvalChebytBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -2570,6 +2603,8 @@ class SpecialEvalChebyuBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -2621,6 +2656,8 @@ class SpecialEvalGegenbauerBackward0(Node):
     _saves_tensors = ("n", "alpha", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         alpha = xp.load(node, node.alpha, node.alpha_v)
         x = xp.load(node, node.x, node.x_v)
@@ -2687,6 +2724,8 @@ class SpecialEvalGenlaguerreBackward0(Node):
     _saves_tensors = ("n", "alpha", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         alpha = xp.load(node, node.alpha, node.alpha_v)
         x = xp.load(node, node.x, node.x_v)
@@ -2750,6 +2789,8 @@ class SpecialEvalHermiteBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -2800,6 +2841,8 @@ class SpecialEvalHermitenormBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -2852,6 +2895,13 @@ class SpecialEvalJacobiBackward0(Node):
     _saves_tensors = ("n", "alpha", "beta", "x")
 
     def backward(node, xp, grad):
+        if (
+            grad is None
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         alpha = xp.load(node, node.alpha, node.alpha_v)
         beta = xp.load(node, node.beta, node.beta_v)
@@ -2938,6 +2988,8 @@ class SpecialEvalLaguerreBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -2988,6 +3040,8 @@ class SpecialEvalLegendreBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -3036,6 +3090,8 @@ class SpecialEvalShChebytBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -3086,6 +3142,8 @@ class SpecialEvalShChebyuBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -3138,6 +3196,13 @@ class SpecialEvalShJacobiBackward0(Node):
     _saves_tensors = ("n", "p", "q", "x")
 
     def backward(node, xp, grad):
+        if (
+            grad is None
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
         q = xp.load(node, node.q, node.q_v)
@@ -3222,6 +3287,8 @@ class SpecialEvalShLegendreBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -3411,6 +3478,8 @@ class SpecialExpnBackward0(Node):
     _saves_tensors = ("n", "x", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -3506,6 +3575,8 @@ class SpecialFdtrBackward0(Node):
     _saves_tensors = ("dfn", "dfd", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         x = xp.load(node, node.x, node.x_v)
@@ -3566,6 +3637,8 @@ class SpecialFdtrcBackward0(Node):
     _saves_tensors = ("dfn", "dfd", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         x = xp.load(node, node.x, node.x_v)
@@ -3626,6 +3699,8 @@ class SpecialFdtriBackward0(Node):
     _saves_tensors = ("dfn", "dfd", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -3753,6 +3828,8 @@ class SpecialGammaincBackward0(Node):
     _saves_tensors = ("a", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         x = xp.load(node, node.x, node.x_v)
         (to_a, _), (to_x, _) = node._edges
@@ -3801,6 +3878,8 @@ class SpecialGammainccBackward0(Node):
     _saves_tensors = ("a", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         x = xp.load(node, node.x, node.x_v)
         (to_a, _), (to_x, _) = node._edges
@@ -3849,6 +3928,8 @@ class SpecialGammainccinvBackward0(Node):
     _saves_tensors = ("a", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         result = xp.load_output(node, saved_output(node, "result"))
         (to_a, _), (to_y, _) = node._edges
@@ -3898,6 +3979,8 @@ class SpecialGammaincinvBackward0(Node):
     _saves_tensors = ("a", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         result = xp.load_output(node, saved_output(node, "result"))
         (to_a, _), (to_y, _) = node._edges
@@ -3997,6 +4080,8 @@ class SpecialGdtrBackward0(Node):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -4057,6 +4142,8 @@ class SpecialGdtrcBackward0(Node):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -4117,6 +4204,8 @@ class SpecialGdtriaBackward0(Node):
     _saves_tensors = ("b", "x", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -4178,6 +4267,8 @@ class SpecialGdtrixBackward0(Node):
     _saves_tensors = ("a", "b", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -4238,6 +4329,8 @@ class SpecialHankel1Backward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -4291,6 +4384,8 @@ class SpecialHankel1EBackward0(Node):
     _saves_tensors = ("v", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -4357,6 +4452,8 @@ class SpecialHankel2Backward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -4410,6 +4507,8 @@ class SpecialHankel2EBackward0(Node):
     _saves_tensors = ("v", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -4531,6 +4630,8 @@ class SpecialHyp0F1Backward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -4580,6 +4681,8 @@ class SpecialHyp1F1Backward0(Node):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -4643,6 +4746,13 @@ class SpecialHyp2F1Backward0(Node):
     _saves_tensors = ("a", "b", "c", "z")
 
     def backward(node, xp, grad):
+        if (
+            grad is None
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         c = xp.load(node, node.c, node.c_v)
@@ -4716,6 +4826,8 @@ class SpecialHyperuBackward0(Node):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -5257,6 +5369,8 @@ class SpecialIvBackward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -5307,6 +5421,8 @@ class SpecialIveBackward0(Node):
     _saves_tensors = ("v", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -5443,6 +5559,8 @@ class SpecialJvBackward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -5493,6 +5611,8 @@ class SpecialJveBackward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -5941,6 +6061,8 @@ class SpecialKnBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -6056,6 +6178,8 @@ class SpecialKvBackward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -6108,6 +6232,8 @@ class SpecialKveBackward0(Node):
     _saves_tensors = ("v", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -6169,6 +6295,8 @@ class SpecialLambertwBackward0(Node):
     _saves_tensors = ("result",)
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[1][0] is None and node._edges[2][0] is None:
+            return (None,) * len(node._edges)
         result = xp.load_output(node, saved_output(node, "result"))
         (to_z, _), (to_k, _), (to_tol, _) = node._edges
         return (
@@ -6290,6 +6418,8 @@ class SpecialLogWrightBesselBackward0(Node):
     _saves_tensors = ("a", "b", "x", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -6428,6 +6558,8 @@ class SpecialLpmvBackward0(Node):
     _saves_tensors = ("m", "v", "x", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         m = xp.load(node, node.m, node.m_v)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
@@ -6560,6 +6692,12 @@ class SpecialMathieuCemBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
@@ -6606,6 +6744,12 @@ class SpecialMathieuModcem1Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
@@ -6646,6 +6790,12 @@ class SpecialMathieuModcem2Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
@@ -6686,6 +6836,12 @@ class SpecialMathieuModsem1Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
@@ -6726,6 +6882,12 @@ class SpecialMathieuModsem2Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
@@ -6766,6 +6928,12 @@ class SpecialMathieuSemBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
@@ -6873,6 +7041,8 @@ class SpecialModstruveBackward0(Node):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
         (to_v, _), (to_x, _) = node._edges
@@ -6939,6 +7109,8 @@ class SpecialNbdtrBackward0(Node):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
@@ -6999,6 +7171,8 @@ class SpecialNbdtrcBackward0(Node):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
@@ -7059,6 +7233,8 @@ class SpecialNbdtriBackward0(Node):
     _saves_tensors = ("k", "n", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -7121,6 +7297,8 @@ class SpecialNcfdtrBackward0(Node):
     _saves_tensors = ("dfn", "dfd", "nc", "f")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         nc = xp.load(node, node.nc, node.nc_v)
@@ -7193,6 +7371,8 @@ class SpecialNcfdtriBackward0(Node):
     _saves_tensors = ("dfn", "dfd", "nc", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         nc = xp.load(node, node.nc, node.nc_v)
@@ -7271,6 +7451,8 @@ class SpecialNcfdtrincBackward0(Node):
     _saves_tensors = ("dfn", "dfd", "f", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         f = xp.load(node, node.f, node.f_v)
@@ -7347,6 +7529,8 @@ class SpecialNctdtrBackward0(Node):
     _saves_tensors = ("df", "nc", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
         x = xp.load(node, node.x, node.x_v)
@@ -7407,6 +7591,8 @@ class SpecialNctdtritBackward0(Node):
     _saves_tensors = ("df", "nc", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -7727,6 +7913,13 @@ class SpecialOblAng1Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -7772,6 +7965,14 @@ class SpecialOblAng1CvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+            and node._edges[3][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -7851,6 +8052,13 @@ class SpecialOblRad1Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -7895,6 +8103,14 @@ class SpecialOblRad1CvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+            and node._edges[3][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -7939,6 +8155,13 @@ class SpecialOblRad2Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -7983,6 +8206,14 @@ class SpecialOblRad2CvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+            and node._edges[3][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -8091,6 +8322,8 @@ class SpecialPbdvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if all(grad is None for grad in grads) and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
@@ -8126,6 +8359,8 @@ class SpecialPbvvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if all(grad is None for grad in grads) and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
@@ -8161,6 +8396,8 @@ class SpecialPbwaBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if all(grad is None for grad in grads) and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_w = grads[0]
         grad_wp = grads[1]
@@ -8194,6 +8431,8 @@ class SpecialPdtrBackward0(Node):
     _saves_tensors = ("k", "m")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         m = xp.load(node, node.m, node.m_v)
         (to_k, _), (to_m, _) = node._edges
@@ -8242,6 +8481,8 @@ class SpecialPdtrcBackward0(Node):
     _saves_tensors = ("k", "m")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         m = xp.load(node, node.m, node.m_v)
         (to_k, _), (to_m, _) = node._edges
@@ -8290,6 +8531,8 @@ class SpecialPdtriBackward0(Node):
     _saves_tensors = ("k", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         result = xp.load_output(node, saved_output(node, "result"))
         (to_k, _), (to_y, _) = node._edges
@@ -8461,6 +8704,13 @@ class SpecialProAng1Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -8506,6 +8756,14 @@ class SpecialProAng1CvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+            and node._edges[3][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -8585,6 +8843,13 @@ class SpecialProRad1Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -8630,6 +8895,14 @@ class SpecialProRad1CvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+            and node._edges[3][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -8674,6 +8947,13 @@ class SpecialProRad2Backward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -8719,6 +8999,14 @@ class SpecialProRad2CvBackward0(Node):
     _is_single = False
 
     def backward(node, xp, *grads):
+        if (
+            all(grad is None for grad in grads)
+            and node._edges[0][0] is None
+            and node._edges[1][0] is None
+            and node._edges[2][0] is None
+            and node._edges[3][0] is None
+        ):
+            return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
@@ -9063,6 +9351,8 @@ class SpecialSmirnovBackward0(Node):
     _saves_tensors = ("n", "d")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         d = xp.load(node, node.d, node.d_v)
         (to_n, _), (to_d, _) = node._edges
@@ -9111,6 +9401,8 @@ class SpecialSmirnoviBackward0(Node):
     _saves_tensors = ("n", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         result = xp.load_output(node, saved_output(node, "result"))
         (to_n, _), (to_p, _) = node._edges
@@ -9225,6 +9517,8 @@ class SpecialSphericalInBackward0(Node):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         (to_n, _), (to_z, _) = node._edges
@@ -9291,6 +9585,8 @@ class SpecialSphericalInDBackward0(Node):
     _saves_tensors = ("n", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -9354,6 +9650,8 @@ class SpecialSphericalJnBackward0(Node):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         (to_n, _), (to_z, _) = node._edges
@@ -9420,6 +9718,8 @@ class SpecialSphericalJnDBackward0(Node):
     _saves_tensors = ("n", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -9483,6 +9783,8 @@ class SpecialSphericalKnBackward0(Node):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         (to_n, _), (to_z, _) = node._edges
@@ -9549,6 +9851,8 @@ class SpecialSphericalKnDBackward0(Node):
     _saves_tensors = ("n", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -9612,6 +9916,8 @@ class SpecialSphericalYnBackward0(Node):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         (to_n, _), (to_z, _) = node._edges
@@ -9678,6 +9984,8 @@ class SpecialSphericalYnDBackward0(Node):
     _saves_tensors = ("n", "z", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -9741,6 +10049,8 @@ class SpecialStdtrBackward0(Node):
     _saves_tensors = ("df", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v)
         x = xp.load(node, node.x, node.x_v)
         (to_df, _), (to_x, _) = node._edges
@@ -9789,6 +10099,8 @@ class SpecialStdtritBackward0(Node):
     _saves_tensors = ("df", "result")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v)
         result = xp.load_output(node, saved_output(node, "result"))
         (to_df, _), (to_p, _) = node._edges
@@ -9838,6 +10150,8 @@ class SpecialStruveBackward0(Node):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
         (to_v, _), (to_x, _) = node._edges
@@ -10140,6 +10454,8 @@ class SpecialWrightBesselBackward0(Node):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+            return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
@@ -10403,6 +10719,8 @@ class SpecialYnBackward0(Node):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         (to_n, _), (to_x, _) = node._edges
@@ -10453,6 +10771,8 @@ class SpecialYvBackward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -10503,6 +10823,8 @@ class SpecialYveBackward0(Node):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         (to_v, _), (to_z, _) = node._edges
@@ -10566,6 +10888,8 @@ class SpecialZetaBackward0(Node):
     _saves_tensors = ("x", "q")
 
     def backward(node, xp, grad):
+        if grad is None and node._edges[0][0] is None:
+            return (None,) * len(node._edges)
         x = xp.load(node, node.x, node.x_v)
         q = xp.load(node, node.q, node.q_v)
         (to_x, _), (to_q, _) = node._edges
@@ -10603,7 +10927,7 @@ class SpecialZetaBackward0(Node):
 
 
 def special_agm_cpu(a, b):
-    return wrap(scipy.special.agm(a._array, b._array))
+    return wrap(scipy.special._ufuncs.agm(a._array, b._array))
 
 
 def special_agm_node(a, b):
@@ -10625,7 +10949,7 @@ def special_agm_record(a, b):
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
     node.b_v = 0 if b._counter is None else b._counter[0]
-    result = recorded(node, scipy.special.agm(a._array, b._array))
+    result = recorded(node, scipy.special._ufuncs.agm(a._array, b._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -10644,7 +10968,7 @@ def special_agm_jvp(xp, a, b, a_t, b_t, result):
 
 
 def special_airy_cpu(z):
-    return tuple(map(wrap, scipy.special.airy(z._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.airy(z._array)))
 
 
 def special_airy_node(z):
@@ -10663,7 +10987,7 @@ def special_airy_record(z):
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     ai, aip, bi, bip = recorded_several(
-        node, scipy.special.airy(z._array), (True, True, True, True)
+        node, scipy.special._ufuncs.airy(z._array), (True, True, True, True)
     )
     node.save_outputs(ai, aip, bi, bip)
     return ai, aip, bi, bip
@@ -10681,7 +11005,7 @@ def special_airy_jvp(xp, z, z_t, ai, aip, bi, bip):
 
 
 def special_airye_cpu(z):
-    return tuple(map(wrap, scipy.special.airye(z._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.airye(z._array)))
 
 
 def special_airye_node(z):
@@ -10700,7 +11024,7 @@ def special_airye_record(z):
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     eai, eaip, ebi, ebip = recorded_several(
-        node, scipy.special.airye(z._array), (True, True, True, True)
+        node, scipy.special._ufuncs.airye(z._array), (True, True, True, True)
     )
     node.save_outputs(eai, eaip, ebi, ebip)
     return eai, eaip, ebi, ebip
@@ -10723,7 +11047,7 @@ def special_airye_jvp(xp, z, z_t, eai, eaip, ebi, ebip):
 
 
 def special_bdtr_cpu(k, n, p):
-    return wrap(scipy.special.bdtr(k._array, n._array, p._array))
+    return wrap(scipy.special._ufuncs.bdtr(k._array, n._array, p._array))
 
 
 def special_bdtr_node(k, n, p):
@@ -10775,7 +11099,7 @@ def special_bdtr_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special.bdtr(k._array, n._array, p._array))
+    return recorded(node, scipy.special._ufuncs.bdtr(k._array, n._array, p._array))
 
 
 def special_bdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -10787,7 +11111,7 @@ def special_bdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
 
 
 def special_bdtrc_cpu(k, n, p):
-    return wrap(scipy.special.bdtrc(k._array, n._array, p._array))
+    return wrap(scipy.special._ufuncs.bdtrc(k._array, n._array, p._array))
 
 
 def special_bdtrc_node(k, n, p):
@@ -10839,7 +11163,7 @@ def special_bdtrc_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special.bdtrc(k._array, n._array, p._array))
+    return recorded(node, scipy.special._ufuncs.bdtrc(k._array, n._array, p._array))
 
 
 def special_bdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -10851,7 +11175,7 @@ def special_bdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
 
 
 def special_bdtri_cpu(k, n, y):
-    return wrap(scipy.special.bdtri(k._array, n._array, y._array))
+    return wrap(scipy.special._ufuncs.bdtri(k._array, n._array, y._array))
 
 
 def special_bdtri_node(k, n, y):
@@ -10893,7 +11217,7 @@ def special_bdtri_record(k, n, y):
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    result = recorded(node, scipy.special.bdtri(k._array, n._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.bdtri(k._array, n._array, y._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -10911,7 +11235,7 @@ def special_bdtri_jvp(xp, k, n, y, k_t, n_t, y_t, result):
 
 
 def special_bei_cpu(x):
-    return wrap(scipy.special.bei(x._array))
+    return wrap(scipy.special._ufuncs.bei(x._array))
 
 
 def special_bei_node(x):
@@ -10929,7 +11253,7 @@ def special_bei_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.bei(x._array))
+    return recorded(node, scipy.special._ufuncs.bei(x._array))
 
 
 def special_bei_jvp(xp, x, x_t, result):
@@ -10941,7 +11265,7 @@ def special_bei_jvp(xp, x, x_t, result):
 
 
 def special_beip_cpu(x):
-    return wrap(scipy.special.beip(x._array))
+    return wrap(scipy.special._ufuncs.beip(x._array))
 
 
 def special_beip_node(x):
@@ -10959,7 +11283,7 @@ def special_beip_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.beip(x._array))
+    return recorded(node, scipy.special._ufuncs.beip(x._array))
 
 
 def special_beip_jvp(xp, x, x_t, result):
@@ -10971,7 +11295,7 @@ def special_beip_jvp(xp, x, x_t, result):
 
 
 def special_ber_cpu(x):
-    return wrap(scipy.special.ber(x._array))
+    return wrap(scipy.special._ufuncs.ber(x._array))
 
 
 def special_ber_node(x):
@@ -10989,7 +11313,7 @@ def special_ber_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.ber(x._array))
+    return recorded(node, scipy.special._ufuncs.ber(x._array))
 
 
 def special_ber_jvp(xp, x, x_t, result):
@@ -11001,7 +11325,7 @@ def special_ber_jvp(xp, x, x_t, result):
 
 
 def special_berp_cpu(x):
-    return wrap(scipy.special.berp(x._array))
+    return wrap(scipy.special._ufuncs.berp(x._array))
 
 
 def special_berp_node(x):
@@ -11019,7 +11343,7 @@ def special_berp_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.berp(x._array))
+    return recorded(node, scipy.special._ufuncs.berp(x._array))
 
 
 def special_berp_jvp(xp, x, x_t, result):
@@ -11031,7 +11355,7 @@ def special_berp_jvp(xp, x, x_t, result):
 
 
 def special_besselpoly_cpu(a, lmb, nu):
-    return wrap(scipy.special.besselpoly(a._array, lmb._array, nu._array))
+    return wrap(scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array))
 
 
 def special_besselpoly_node(a, lmb, nu):
@@ -11083,7 +11407,7 @@ def special_besselpoly_record(a, lmb, nu):
         node.nu_v = 0 if nu._counter is None else nu._counter[0]
     else:
         node.nu, node.nu_v = None, 0
-    return recorded(node, scipy.special.besselpoly(a._array, lmb._array, nu._array))
+    return recorded(node, scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array))
 
 
 def special_besselpoly_jvp(xp, a, lmb, nu, a_t, lmb_t, nu_t, result):
@@ -11097,7 +11421,7 @@ def special_besselpoly_jvp(xp, a, lmb, nu, a_t, lmb_t, nu_t, result):
 
 
 def special_beta_cpu(a, b):
-    return wrap(scipy.special.beta(a._array, b._array))
+    return wrap(scipy.special._ufuncs.beta(a._array, b._array))
 
 
 def special_beta_node(a, b):
@@ -11119,7 +11443,7 @@ def special_beta_record(a, b):
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
     node.b_v = 0 if b._counter is None else b._counter[0]
-    result = recorded(node, scipy.special.beta(a._array, b._array))
+    result = recorded(node, scipy.special._ufuncs.beta(a._array, b._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -11140,7 +11464,7 @@ def special_beta_jvp(xp, a, b, a_t, b_t, result):
 
 
 def special_betainc_cpu(a, b, x):
-    return wrap(scipy.special.betainc(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.betainc(a._array, b._array, x._array))
 
 
 def special_betainc_node(a, b, x):
@@ -11192,7 +11516,7 @@ def special_betainc_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.betainc(a._array, b._array, x._array))
+    return recorded(node, scipy.special._ufuncs.betainc(a._array, b._array, x._array))
 
 
 def special_betainc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -11204,7 +11528,7 @@ def special_betainc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_betaincc_cpu(a, b, x):
-    return wrap(scipy.special.betaincc(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.betaincc(a._array, b._array, x._array))
 
 
 def special_betaincc_node(a, b, x):
@@ -11256,7 +11580,7 @@ def special_betaincc_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.betaincc(a._array, b._array, x._array))
+    return recorded(node, scipy.special._ufuncs.betaincc(a._array, b._array, x._array))
 
 
 def special_betaincc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -11268,7 +11592,7 @@ def special_betaincc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_betainccinv_cpu(a, b, y):
-    return wrap(scipy.special.betainccinv(a._array, b._array, y._array))
+    return wrap(scipy.special._ufuncs.betainccinv(a._array, b._array, y._array))
 
 
 def special_betainccinv_node(a, b, y):
@@ -11310,7 +11634,7 @@ def special_betainccinv_record(a, b, y):
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    result = recorded(node, scipy.special.betainccinv(a._array, b._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.betainccinv(a._array, b._array, y._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -11328,7 +11652,7 @@ def special_betainccinv_jvp(xp, a, b, y, a_t, b_t, y_t, result):
 
 
 def special_betaincinv_cpu(a, b, y):
-    return wrap(scipy.special.betaincinv(a._array, b._array, y._array))
+    return wrap(scipy.special._ufuncs.betaincinv(a._array, b._array, y._array))
 
 
 def special_betaincinv_node(a, b, y):
@@ -11370,7 +11694,7 @@ def special_betaincinv_record(a, b, y):
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    result = recorded(node, scipy.special.betaincinv(a._array, b._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.betaincinv(a._array, b._array, y._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -11388,7 +11712,7 @@ def special_betaincinv_jvp(xp, a, b, y, a_t, b_t, y_t, result):
 
 
 def special_betaln_cpu(a, b):
-    return wrap(scipy.special.betaln(a._array, b._array))
+    return wrap(scipy.special._ufuncs.betaln(a._array, b._array))
 
 
 def special_betaln_node(a, b):
@@ -11410,7 +11734,7 @@ def special_betaln_record(a, b):
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
     node.b_v = 0 if b._counter is None else b._counter[0]
-    return recorded(node, scipy.special.betaln(a._array, b._array))
+    return recorded(node, scipy.special._ufuncs.betaln(a._array, b._array))
 
 
 def special_betaln_jvp(xp, a, b, a_t, b_t, result):
@@ -11428,7 +11752,7 @@ def special_betaln_jvp(xp, a, b, a_t, b_t, result):
 
 
 def special_binom_cpu(x, y):
-    return wrap(scipy.special.binom(x._array, y._array))
+    return wrap(scipy.special._ufuncs.binom(x._array, y._array))
 
 
 def special_binom_node(x, y):
@@ -11450,7 +11774,7 @@ def special_binom_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    result = recorded(node, scipy.special.binom(x._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.binom(x._array, y._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -11471,7 +11795,7 @@ def special_binom_jvp(xp, x, y, x_t, y_t, result):
 
 
 def special_boxcox_cpu(x, lmbda):
-    return wrap(scipy.special.boxcox(x._array, lmbda._array))
+    return wrap(scipy.special._ufuncs.boxcox(x._array, lmbda._array))
 
 
 def special_boxcox_node(x, lmbda):
@@ -11493,7 +11817,7 @@ def special_boxcox_record(x, lmbda):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    return recorded(node, scipy.special.boxcox(x._array, lmbda._array))
+    return recorded(node, scipy.special._ufuncs.boxcox(x._array, lmbda._array))
 
 
 def special_boxcox_jvp(xp, x, lmbda, x_t, lmbda_t, result):
@@ -11509,7 +11833,7 @@ def special_boxcox_jvp(xp, x, lmbda, x_t, lmbda_t, result):
 
 
 def special_boxcox1p_cpu(x, lmbda):
-    return wrap(scipy.special.boxcox1p(x._array, lmbda._array))
+    return wrap(scipy.special._ufuncs.boxcox1p(x._array, lmbda._array))
 
 
 def special_boxcox1p_node(x, lmbda):
@@ -11531,7 +11855,7 @@ def special_boxcox1p_record(x, lmbda):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    return recorded(node, scipy.special.boxcox1p(x._array, lmbda._array))
+    return recorded(node, scipy.special._ufuncs.boxcox1p(x._array, lmbda._array))
 
 
 def special_boxcox1p_jvp(xp, x, lmbda, x_t, lmbda_t, result):
@@ -11547,7 +11871,7 @@ def special_boxcox1p_jvp(xp, x, lmbda, x_t, lmbda_t, result):
 
 
 def special_chdtr_cpu(v, x):
-    return wrap(scipy.special.chdtr(v._array, x._array))
+    return wrap(scipy.special._ufuncs.chdtr(v._array, x._array))
 
 
 def special_chdtr_node(v, x):
@@ -11581,7 +11905,7 @@ def special_chdtr_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.chdtr(v._array, x._array))
+    return recorded(node, scipy.special._ufuncs.chdtr(v._array, x._array))
 
 
 def special_chdtr_jvp(xp, v, x, v_t, x_t, result):
@@ -11593,7 +11917,7 @@ def special_chdtr_jvp(xp, v, x, v_t, x_t, result):
 
 
 def special_chdtrc_cpu(v, x):
-    return wrap(scipy.special.chdtrc(v._array, x._array))
+    return wrap(scipy.special._ufuncs.chdtrc(v._array, x._array))
 
 
 def special_chdtrc_node(v, x):
@@ -11627,7 +11951,7 @@ def special_chdtrc_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.chdtrc(v._array, x._array))
+    return recorded(node, scipy.special._ufuncs.chdtrc(v._array, x._array))
 
 
 def special_chdtrc_jvp(xp, v, x, v_t, x_t, result):
@@ -11639,7 +11963,7 @@ def special_chdtrc_jvp(xp, v, x, v_t, x_t, result):
 
 
 def special_chdtri_cpu(v, p):
-    return wrap(scipy.special.chdtri(v._array, p._array))
+    return wrap(scipy.special._ufuncs.chdtri(v._array, p._array))
 
 
 def special_chdtri_node(v, p):
@@ -11663,7 +11987,7 @@ def special_chdtri_record(v, p):
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    result = recorded(node, scipy.special.chdtri(v._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.chdtri(v._array, p._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -11681,7 +12005,7 @@ def special_chdtri_jvp(xp, v, p, v_t, p_t, result):
 
 
 def special_chndtr_cpu(x, df, nc):
-    return wrap(scipy.special.chndtr(x._array, df._array, nc._array))
+    return wrap(scipy.special._ufuncs.chndtr(x._array, df._array, nc._array))
 
 
 def special_chndtr_node(x, df, nc):
@@ -11707,7 +12031,7 @@ def special_chndtr_record(x, df, nc):
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    result = recorded(node, scipy.special.chndtr(x._array, df._array, nc._array))
+    result = recorded(node, scipy.special._ufuncs.chndtr(x._array, df._array, nc._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -11727,7 +12051,7 @@ def special_chndtr_jvp(xp, x, df, nc, x_t, df_t, nc_t, result):
 
 
 def special_chndtrinc_cpu(x, df, p):
-    return wrap(scipy.special.chndtrinc(x._array, df._array, p._array))
+    return wrap(scipy.special._ufuncs.chndtrinc(x._array, df._array, p._array))
 
 
 def special_chndtrinc_node(x, df, p):
@@ -11753,7 +12077,7 @@ def special_chndtrinc_record(x, df, p):
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
-    result = recorded(node, scipy.special.chndtrinc(x._array, df._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.chndtrinc(x._array, df._array, p._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -11770,7 +12094,7 @@ def special_chndtrinc_jvp(xp, x, df, p, x_t, df_t, p_t, result):
 
 
 def special_chndtrix_cpu(p, df, nc):
-    return wrap(scipy.special.chndtrix(p._array, df._array, nc._array))
+    return wrap(scipy.special._ufuncs.chndtrix(p._array, df._array, nc._array))
 
 
 def special_chndtrix_node(p, df, nc):
@@ -11810,7 +12134,7 @@ def special_chndtrix_record(p, df, nc):
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    result = recorded(node, scipy.special.chndtrix(p._array, df._array, nc._array))
+    result = recorded(node, scipy.special._ufuncs.chndtrix(p._array, df._array, nc._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -11827,7 +12151,7 @@ def special_chndtrix_jvp(xp, p, df, nc, p_t, df_t, nc_t, result):
 
 
 def special_cosdg_cpu(x):
-    return wrap(scipy.special.cosdg(x._array))
+    return wrap(scipy.special._ufuncs.cosdg(x._array))
 
 
 def special_cosdg_node(x):
@@ -11845,7 +12169,7 @@ def special_cosdg_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.cosdg(x._array))
+    return recorded(node, scipy.special._ufuncs.cosdg(x._array))
 
 
 def special_cosdg_jvp(xp, x, x_t, result):
@@ -11857,7 +12181,7 @@ def special_cosdg_jvp(xp, x, x_t, result):
 
 
 def special_cosm1_cpu(x):
-    return wrap(scipy.special.cosm1(x._array))
+    return wrap(scipy.special._ufuncs.cosm1(x._array))
 
 
 def special_cosm1_node(x):
@@ -11875,7 +12199,7 @@ def special_cosm1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.cosm1(x._array))
+    return recorded(node, scipy.special._ufuncs.cosm1(x._array))
 
 
 def special_cosm1_jvp(xp, x, x_t, result):
@@ -11887,7 +12211,7 @@ def special_cosm1_jvp(xp, x, x_t, result):
 
 
 def special_cotdg_cpu(x):
-    return wrap(scipy.special.cotdg(x._array))
+    return wrap(scipy.special._ufuncs.cotdg(x._array))
 
 
 def special_cotdg_node(x):
@@ -11901,7 +12225,7 @@ def special_cotdg_record(x):
     node = SpecialCotdgBackward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    result = recorded(node, scipy.special.cotdg(x._array))
+    result = recorded(node, scipy.special._ufuncs.cotdg(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -11916,7 +12240,7 @@ def special_cotdg_jvp(xp, x, x_t, result):
 
 
 def special_dawsn_cpu(x):
-    return wrap(scipy.special.dawsn(x._array))
+    return wrap(scipy.special._ufuncs.dawsn(x._array))
 
 
 def special_dawsn_node(x):
@@ -11934,7 +12258,7 @@ def special_dawsn_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.dawsn(x._array))
+    result = recorded(node, scipy.special._ufuncs.dawsn(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -11949,7 +12273,7 @@ def special_dawsn_jvp(xp, x, x_t, result):
 
 
 def special_ellipe_cpu(m):
-    return wrap(scipy.special.ellipe(m._array))
+    return wrap(scipy.special._ufuncs.ellipe(m._array))
 
 
 def special_ellipe_node(m):
@@ -11967,7 +12291,7 @@ def special_ellipe_record(m):
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special.ellipe(m._array))
+    return recorded(node, scipy.special._ufuncs.ellipe(m._array))
 
 
 def special_ellipe_jvp(xp, m, m_t, result):
@@ -11979,7 +12303,7 @@ def special_ellipe_jvp(xp, m, m_t, result):
 
 
 def special_ellipeinc_cpu(phi, m):
-    return wrap(scipy.special.ellipeinc(phi._array, m._array))
+    return wrap(scipy.special._ufuncs.ellipeinc(phi._array, m._array))
 
 
 def special_ellipeinc_node(phi, m):
@@ -12001,7 +12325,7 @@ def special_ellipeinc_record(phi, m):
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special.ellipeinc(phi._array, m._array))
+    return recorded(node, scipy.special._ufuncs.ellipeinc(phi._array, m._array))
 
 
 def special_ellipeinc_jvp(xp, phi, m, phi_t, m_t, result):
@@ -12017,7 +12341,7 @@ def special_ellipeinc_jvp(xp, phi, m, phi_t, m_t, result):
 
 
 def special_ellipj_cpu(u, m):
-    return tuple(map(wrap, scipy.special.ellipj(u._array, m._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.ellipj(u._array, m._array)))
 
 
 def special_ellipj_node(u, m):
@@ -12036,7 +12360,7 @@ def special_ellipj_record(u, m):
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     sn, cn, dn, ph = recorded_several(
-        node, scipy.special.ellipj(u._array, m._array), (True, True, True, True)
+        node, scipy.special._ufuncs.ellipj(u._array, m._array), (True, True, True, True)
     )
     node.save_outputs(sn, cn, dn, ph)
     return sn, cn, dn, ph
@@ -12060,7 +12384,7 @@ def special_ellipj_jvp(xp, u, m, u_t, m_t, sn, cn, dn, ph):
 
 
 def special_ellipk_cpu(m):
-    return wrap(scipy.special.ellipk(m._array))
+    return wrap(scipy.special._ufuncs.ellipk(m._array))
 
 
 def special_ellipk_node(m):
@@ -12078,7 +12402,7 @@ def special_ellipk_record(m):
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special.ellipk(m._array))
+    return recorded(node, scipy.special._ufuncs.ellipk(m._array))
 
 
 def special_ellipk_jvp(xp, m, m_t, result):
@@ -12090,7 +12414,7 @@ def special_ellipk_jvp(xp, m, m_t, result):
 
 
 def special_ellipkinc_cpu(phi, m):
-    return wrap(scipy.special.ellipkinc(phi._array, m._array))
+    return wrap(scipy.special._ufuncs.ellipkinc(phi._array, m._array))
 
 
 def special_ellipkinc_node(phi, m):
@@ -12112,7 +12436,7 @@ def special_ellipkinc_record(phi, m):
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special.ellipkinc(phi._array, m._array))
+    return recorded(node, scipy.special._ufuncs.ellipkinc(phi._array, m._array))
 
 
 def special_ellipkinc_jvp(xp, phi, m, phi_t, m_t, result):
@@ -12128,7 +12452,7 @@ def special_ellipkinc_jvp(xp, phi, m, phi_t, m_t, result):
 
 
 def special_ellipkm1_cpu(p):
-    return wrap(scipy.special.ellipkm1(p._array))
+    return wrap(scipy.special._ufuncs.ellipkm1(p._array))
 
 
 def special_ellipkm1_node(p):
@@ -12146,7 +12470,7 @@ def special_ellipkm1_record(p):
     node._hooks = None
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
-    return recorded(node, scipy.special.ellipkm1(p._array))
+    return recorded(node, scipy.special._ufuncs.ellipkm1(p._array))
 
 
 def special_ellipkm1_jvp(xp, p, p_t, result):
@@ -12158,7 +12482,7 @@ def special_ellipkm1_jvp(xp, p, p_t, result):
 
 
 def special_elliprc_cpu(x, y):
-    return wrap(scipy.special.elliprc(x._array, y._array))
+    return wrap(scipy.special._ufuncs.elliprc(x._array, y._array))
 
 
 def special_elliprc_node(x, y):
@@ -12180,7 +12504,7 @@ def special_elliprc_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special.elliprc(x._array, y._array))
+    return recorded(node, scipy.special._ufuncs.elliprc(x._array, y._array))
 
 
 def special_elliprc_jvp(xp, x, y, x_t, y_t, result):
@@ -12196,7 +12520,7 @@ def special_elliprc_jvp(xp, x, y, x_t, y_t, result):
 
 
 def special_elliprd_cpu(x, y, z):
-    return wrap(scipy.special.elliprd(x._array, y._array, z._array))
+    return wrap(scipy.special._ufuncs.elliprd(x._array, y._array, z._array))
 
 
 def special_elliprd_node(x, y, z):
@@ -12222,7 +12546,7 @@ def special_elliprd_record(x, y, z):
     node.y_v = 0 if y._counter is None else y._counter[0]
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special.elliprd(x._array, y._array, z._array))
+    result = recorded(node, scipy.special._ufuncs.elliprd(x._array, y._array, z._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -12250,7 +12574,7 @@ def special_elliprd_jvp(xp, x, y, z, x_t, y_t, z_t, result):
 
 
 def special_elliprf_cpu(x, y, z):
-    return wrap(scipy.special.elliprf(x._array, y._array, z._array))
+    return wrap(scipy.special._ufuncs.elliprf(x._array, y._array, z._array))
 
 
 def special_elliprf_node(x, y, z):
@@ -12276,7 +12600,7 @@ def special_elliprf_record(x, y, z):
     node.y_v = 0 if y._counter is None else y._counter[0]
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.elliprf(x._array, y._array, z._array))
+    return recorded(node, scipy.special._ufuncs.elliprf(x._array, y._array, z._array))
 
 
 def special_elliprf_jvp(xp, x, y, z, x_t, y_t, z_t, result):
@@ -12298,7 +12622,7 @@ def special_elliprf_jvp(xp, x, y, z, x_t, y_t, z_t, result):
 
 
 def special_elliprg_cpu(x, y, z):
-    return wrap(scipy.special.elliprg(x._array, y._array, z._array))
+    return wrap(scipy.special._ufuncs.elliprg(x._array, y._array, z._array))
 
 
 def special_elliprg_node(x, y, z):
@@ -12324,7 +12648,7 @@ def special_elliprg_record(x, y, z):
     node.y_v = 0 if y._counter is None else y._counter[0]
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.elliprg(x._array, y._array, z._array))
+    return recorded(node, scipy.special._ufuncs.elliprg(x._array, y._array, z._array))
 
 
 def special_elliprg_jvp(xp, x, y, z, x_t, y_t, z_t, result):
@@ -12352,7 +12676,7 @@ def special_elliprg_jvp(xp, x, y, z, x_t, y_t, z_t, result):
 
 
 def special_elliprj_cpu(x, y, z, p):
-    return wrap(scipy.special.elliprj(x._array, y._array, z._array, p._array))
+    return wrap(scipy.special._ufuncs.elliprj(x._array, y._array, z._array, p._array))
 
 
 def special_elliprj_node(x, y, z, p):
@@ -12392,7 +12716,7 @@ def special_elliprj_record(x, y, z, p):
     node.z_v = 0 if z._counter is None else z._counter[0]
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
-    result = recorded(node, scipy.special.elliprj(x._array, y._array, z._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.elliprj(x._array, y._array, z._array, p._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -12420,7 +12744,7 @@ def special_elliprj_jvp(xp, x, y, z, p, x_t, y_t, z_t, p_t, result):
 
 
 def special_entr_cpu(x):
-    return wrap(scipy.special.entr(x._array))
+    return wrap(scipy.special._ufuncs.entr(x._array))
 
 
 def special_entr_node(x):
@@ -12438,7 +12762,7 @@ def special_entr_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.entr(x._array))
+    return recorded(node, scipy.special._ufuncs.entr(x._array))
 
 
 def special_entr_jvp(xp, x, x_t, result):
@@ -12450,7 +12774,7 @@ def special_entr_jvp(xp, x, x_t, result):
 
 
 def special_erf_cpu(z):
-    return wrap(scipy.special.erf(z._array))
+    return wrap(scipy.special._ufuncs.erf(z._array))
 
 
 def special_erf_node(z):
@@ -12468,7 +12792,7 @@ def special_erf_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.erf(z._array))
+    return recorded(node, scipy.special._ufuncs.erf(z._array))
 
 
 def special_erf_jvp(xp, z, z_t, result):
@@ -12480,7 +12804,7 @@ def special_erf_jvp(xp, z, z_t, result):
 
 
 def special_erfc_cpu(x):
-    return wrap(scipy.special.erfc(x._array))
+    return wrap(scipy.special._ufuncs.erfc(x._array))
 
 
 def special_erfc_node(x):
@@ -12498,7 +12822,7 @@ def special_erfc_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.erfc(x._array))
+    return recorded(node, scipy.special._ufuncs.erfc(x._array))
 
 
 def special_erfc_jvp(xp, x, x_t, result):
@@ -12510,7 +12834,7 @@ def special_erfc_jvp(xp, x, x_t, result):
 
 
 def special_erfcinv_cpu(y):
-    return wrap(scipy.special.erfcinv(y._array))
+    return wrap(scipy.special._ufuncs.erfcinv(y._array))
 
 
 def special_erfcinv_node(y):
@@ -12524,7 +12848,7 @@ def special_erfcinv_record(y):
     node = SpecialErfcinvBackward0()
     node._edges = (y._edge or edge_of(y),)
     node._hooks = None
-    result = recorded(node, scipy.special.erfcinv(y._array))
+    result = recorded(node, scipy.special._ufuncs.erfcinv(y._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -12539,7 +12863,7 @@ def special_erfcinv_jvp(xp, y, y_t, result):
 
 
 def special_erfcx_cpu(x):
-    return wrap(scipy.special.erfcx(x._array))
+    return wrap(scipy.special._ufuncs.erfcx(x._array))
 
 
 def special_erfcx_node(x):
@@ -12557,7 +12881,7 @@ def special_erfcx_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.erfcx(x._array))
+    result = recorded(node, scipy.special._ufuncs.erfcx(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -12572,7 +12896,7 @@ def special_erfcx_jvp(xp, x, x_t, result):
 
 
 def special_erfi_cpu(z):
-    return wrap(scipy.special.erfi(z._array))
+    return wrap(scipy.special._ufuncs.erfi(z._array))
 
 
 def special_erfi_node(z):
@@ -12590,7 +12914,7 @@ def special_erfi_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.erfi(z._array))
+    return recorded(node, scipy.special._ufuncs.erfi(z._array))
 
 
 def special_erfi_jvp(xp, z, z_t, result):
@@ -12602,7 +12926,7 @@ def special_erfi_jvp(xp, z, z_t, result):
 
 
 def special_erfinv_cpu(y):
-    return wrap(scipy.special.erfinv(y._array))
+    return wrap(scipy.special._ufuncs.erfinv(y._array))
 
 
 def special_erfinv_node(y):
@@ -12616,7 +12940,7 @@ def special_erfinv_record(y):
     node = SpecialErfinvBackward0()
     node._edges = (y._edge or edge_of(y),)
     node._hooks = None
-    result = recorded(node, scipy.special.erfinv(y._array))
+    result = recorded(node, scipy.special._ufuncs.erfinv(y._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -12631,7 +12955,7 @@ def special_erfinv_jvp(xp, y, y_t, result):
 
 
 def special_eval_chebyc_cpu(n, x):
-    return wrap(scipy.special.eval_chebyc(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_chebyc(n._array, x._array))
 
 
 def special_eval_chebyc_node(n, x):
@@ -12665,7 +12989,7 @@ def special_eval_chebyc_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_chebyc(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_chebyc(n._array, x._array))
 
 
 def special_eval_chebyc_jvp(xp, n, x, n_t, x_t, result):
@@ -12677,7 +13001,7 @@ def special_eval_chebyc_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_chebys_cpu(n, x):
-    return wrap(scipy.special.eval_chebys(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_chebys(n._array, x._array))
 
 
 def special_eval_chebys_node(n, x):
@@ -12711,7 +13035,7 @@ def special_eval_chebys_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_chebys(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_chebys(n._array, x._array))
 
 
 def special_eval_chebys_jvp(xp, n, x, n_t, x_t, result):
@@ -12723,7 +13047,7 @@ def special_eval_chebys_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_chebyt_cpu(n, x):
-    return wrap(scipy.special.eval_chebyt(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_chebyt(n._array, x._array))
 
 
 def special_eval_chebyt_node(n, x):
@@ -12757,7 +13081,7 @@ def special_eval_chebyt_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_chebyt(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_chebyt(n._array, x._array))
 
 
 def special_eval_chebyt_jvp(xp, n, x, n_t, x_t, result):
@@ -12769,7 +13093,7 @@ def special_eval_chebyt_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_chebyu_cpu(n, x):
-    return wrap(scipy.special.eval_chebyu(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_chebyu(n._array, x._array))
 
 
 def special_eval_chebyu_node(n, x):
@@ -12803,7 +13127,7 @@ def special_eval_chebyu_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_chebyu(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_chebyu(n._array, x._array))
 
 
 def special_eval_chebyu_jvp(xp, n, x, n_t, x_t, result):
@@ -12815,7 +13139,7 @@ def special_eval_chebyu_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_gegenbauer_cpu(n, alpha, x):
-    return wrap(scipy.special.eval_gegenbauer(n._array, alpha._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array))
 
 
 def special_eval_gegenbauer_node(n, alpha, x):
@@ -12867,7 +13191,7 @@ def special_eval_gegenbauer_record(n, alpha, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_gegenbauer(n._array, alpha._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array))
 
 
 def special_eval_gegenbauer_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
@@ -12879,7 +13203,7 @@ def special_eval_gegenbauer_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
 
 
 def special_eval_genlaguerre_cpu(n, alpha, x):
-    return wrap(scipy.special.eval_genlaguerre(n._array, alpha._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array))
 
 
 def special_eval_genlaguerre_node(n, alpha, x):
@@ -12931,7 +13255,7 @@ def special_eval_genlaguerre_record(n, alpha, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_genlaguerre(n._array, alpha._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array))
 
 
 def special_eval_genlaguerre_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
@@ -12943,7 +13267,7 @@ def special_eval_genlaguerre_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
 
 
 def special_eval_hermite_cpu(n, x):
-    return wrap(scipy.special.eval_hermite(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_hermite(n._array, x._array))
 
 
 def special_eval_hermite_node(n, x):
@@ -12977,7 +13301,7 @@ def special_eval_hermite_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_hermite(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_hermite(n._array, x._array))
 
 
 def special_eval_hermite_jvp(xp, n, x, n_t, x_t, result):
@@ -12989,7 +13313,7 @@ def special_eval_hermite_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_hermitenorm_cpu(n, x):
-    return wrap(scipy.special.eval_hermitenorm(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_hermitenorm(n._array, x._array))
 
 
 def special_eval_hermitenorm_node(n, x):
@@ -13023,7 +13347,7 @@ def special_eval_hermitenorm_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_hermitenorm(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_hermitenorm(n._array, x._array))
 
 
 def special_eval_hermitenorm_jvp(xp, n, x, n_t, x_t, result):
@@ -13035,7 +13359,7 @@ def special_eval_hermitenorm_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_jacobi_cpu(n, alpha, beta, x):
-    return wrap(scipy.special.eval_jacobi(n._array, alpha._array, beta._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array))
 
 
 def special_eval_jacobi_node(n, alpha, beta, x):
@@ -13099,7 +13423,9 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_jacobi(n._array, alpha._array, beta._array, x._array))
+    return recorded(
+        node, scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array)
+    )
 
 
 def special_eval_jacobi_jvp(xp, n, alpha, beta, x, n_t, alpha_t, beta_t, x_t, result):
@@ -13113,7 +13439,7 @@ def special_eval_jacobi_jvp(xp, n, alpha, beta, x, n_t, alpha_t, beta_t, x_t, re
 
 
 def special_eval_laguerre_cpu(n, x):
-    return wrap(scipy.special.eval_laguerre(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_laguerre(n._array, x._array))
 
 
 def special_eval_laguerre_node(n, x):
@@ -13147,7 +13473,7 @@ def special_eval_laguerre_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_laguerre(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_laguerre(n._array, x._array))
 
 
 def special_eval_laguerre_jvp(xp, n, x, n_t, x_t, result):
@@ -13159,7 +13485,7 @@ def special_eval_laguerre_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_legendre_cpu(n, x):
-    return wrap(scipy.special.eval_legendre(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_legendre(n._array, x._array))
 
 
 def special_eval_legendre_node(n, x):
@@ -13193,7 +13519,7 @@ def special_eval_legendre_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_legendre(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_legendre(n._array, x._array))
 
 
 def special_eval_legendre_jvp(xp, n, x, n_t, x_t, result):
@@ -13205,7 +13531,7 @@ def special_eval_legendre_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_sh_chebyt_cpu(n, x):
-    return wrap(scipy.special.eval_sh_chebyt(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array))
 
 
 def special_eval_sh_chebyt_node(n, x):
@@ -13239,7 +13565,7 @@ def special_eval_sh_chebyt_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_sh_chebyt(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array))
 
 
 def special_eval_sh_chebyt_jvp(xp, n, x, n_t, x_t, result):
@@ -13251,7 +13577,7 @@ def special_eval_sh_chebyt_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_sh_chebyu_cpu(n, x):
-    return wrap(scipy.special.eval_sh_chebyu(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array))
 
 
 def special_eval_sh_chebyu_node(n, x):
@@ -13285,7 +13611,7 @@ def special_eval_sh_chebyu_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_sh_chebyu(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array))
 
 
 def special_eval_sh_chebyu_jvp(xp, n, x, n_t, x_t, result):
@@ -13297,7 +13623,7 @@ def special_eval_sh_chebyu_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_eval_sh_jacobi_cpu(n, p, q, x):
-    return wrap(scipy.special.eval_sh_jacobi(n._array, p._array, q._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array))
 
 
 def special_eval_sh_jacobi_node(n, p, q, x):
@@ -13361,7 +13687,9 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_sh_jacobi(n._array, p._array, q._array, x._array))
+    return recorded(
+        node, scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array)
+    )
 
 
 def special_eval_sh_jacobi_jvp(xp, n, p, q, x, n_t, p_t, q_t, x_t, result):
@@ -13377,7 +13705,7 @@ def special_eval_sh_jacobi_jvp(xp, n, p, q, x, n_t, p_t, q_t, x_t, result):
 
 
 def special_eval_sh_legendre_cpu(n, x):
-    return wrap(scipy.special.eval_sh_legendre(n._array, x._array))
+    return wrap(scipy.special._ufuncs.eval_sh_legendre(n._array, x._array))
 
 
 def special_eval_sh_legendre_node(n, x):
@@ -13411,7 +13739,7 @@ def special_eval_sh_legendre_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.eval_sh_legendre(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.eval_sh_legendre(n._array, x._array))
 
 
 def special_eval_sh_legendre_jvp(xp, n, x, n_t, x_t, result):
@@ -13423,7 +13751,7 @@ def special_eval_sh_legendre_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_exp1_cpu(z):
-    return wrap(scipy.special.exp1(z._array))
+    return wrap(scipy.special._ufuncs.exp1(z._array))
 
 
 def special_exp1_node(z):
@@ -13441,7 +13769,7 @@ def special_exp1_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.exp1(z._array))
+    return recorded(node, scipy.special._ufuncs.exp1(z._array))
 
 
 def special_exp1_jvp(xp, z, z_t, result):
@@ -13453,7 +13781,7 @@ def special_exp1_jvp(xp, z, z_t, result):
 
 
 def special_exp10_cpu(x):
-    return wrap(scipy.special.exp10(x._array))
+    return wrap(scipy.special._ufuncs.exp10(x._array))
 
 
 def special_exp10_node(x):
@@ -13467,7 +13795,7 @@ def special_exp10_record(x):
     node = SpecialExp10Backward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    result = recorded(node, scipy.special.exp10(x._array))
+    result = recorded(node, scipy.special._ufuncs.exp10(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13482,7 +13810,7 @@ def special_exp10_jvp(xp, x, x_t, result):
 
 
 def special_expi_cpu(x):
-    return wrap(scipy.special.expi(x._array))
+    return wrap(scipy.special._ufuncs.expi(x._array))
 
 
 def special_expi_node(x):
@@ -13500,7 +13828,7 @@ def special_expi_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.expi(x._array))
+    return recorded(node, scipy.special._ufuncs.expi(x._array))
 
 
 def special_expi_jvp(xp, x, x_t, result):
@@ -13512,7 +13840,7 @@ def special_expi_jvp(xp, x, x_t, result):
 
 
 def special_expit_cpu(x):
-    return wrap(scipy.special.expit(x._array))
+    return wrap(scipy.special._ufuncs.expit(x._array))
 
 
 def special_expit_node(x):
@@ -13530,7 +13858,7 @@ def special_expit_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.expit(x._array))
+    result = recorded(node, scipy.special._ufuncs.expit(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13545,7 +13873,7 @@ def special_expit_jvp(xp, x, x_t, result):
 
 
 def special_expn_cpu(n, x):
-    return wrap(scipy.special.expn(n._array, x._array))
+    return wrap(scipy.special._ufuncs.expn(n._array, x._array))
 
 
 def special_expn_node(n, x):
@@ -13579,7 +13907,7 @@ def special_expn_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    result = recorded(node, scipy.special.expn(n._array, x._array))
+    result = recorded(node, scipy.special._ufuncs.expn(n._array, x._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -13599,7 +13927,7 @@ def special_expn_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_exprel_cpu(x):
-    return wrap(scipy.special.exprel(x._array))
+    return wrap(scipy.special._ufuncs.exprel(x._array))
 
 
 def special_exprel_node(x):
@@ -13617,7 +13945,7 @@ def special_exprel_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.exprel(x._array))
+    return recorded(node, scipy.special._ufuncs.exprel(x._array))
 
 
 def special_exprel_jvp(xp, x, x_t, result):
@@ -13629,7 +13957,7 @@ def special_exprel_jvp(xp, x, x_t, result):
 
 
 def special_fdtr_cpu(dfn, dfd, x):
-    return wrap(scipy.special.fdtr(dfn._array, dfd._array, x._array))
+    return wrap(scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array))
 
 
 def special_fdtr_node(dfn, dfd, x):
@@ -13681,7 +14009,7 @@ def special_fdtr_record(dfn, dfd, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.fdtr(dfn._array, dfd._array, x._array))
+    return recorded(node, scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array))
 
 
 def special_fdtr_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
@@ -13693,7 +14021,7 @@ def special_fdtr_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
 
 
 def special_fdtrc_cpu(dfn, dfd, x):
-    return wrap(scipy.special.fdtrc(dfn._array, dfd._array, x._array))
+    return wrap(scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array))
 
 
 def special_fdtrc_node(dfn, dfd, x):
@@ -13745,7 +14073,7 @@ def special_fdtrc_record(dfn, dfd, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.fdtrc(dfn._array, dfd._array, x._array))
+    return recorded(node, scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array))
 
 
 def special_fdtrc_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
@@ -13757,7 +14085,7 @@ def special_fdtrc_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
 
 
 def special_fdtri_cpu(dfn, dfd, p):
-    return wrap(scipy.special.fdtri(dfn._array, dfd._array, p._array))
+    return wrap(scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array))
 
 
 def special_fdtri_node(dfn, dfd, p):
@@ -13799,7 +14127,7 @@ def special_fdtri_record(dfn, dfd, p):
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
         node.dfd, node.dfd_v = None, 0
-    result = recorded(node, scipy.special.fdtri(dfn._array, dfd._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -13817,7 +14145,7 @@ def special_fdtri_jvp(xp, dfn, dfd, p, dfn_t, dfd_t, p_t, result):
 
 
 def special_fresnel_cpu(z):
-    return tuple(map(wrap, scipy.special.fresnel(z._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.fresnel(z._array)))
 
 
 def special_fresnel_node(z):
@@ -13835,7 +14163,7 @@ def special_fresnel_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded_several(node, scipy.special.fresnel(z._array), (True, True))
+    return recorded_several(node, scipy.special._ufuncs.fresnel(z._array), (True, True))
 
 
 def special_fresnel_jvp(xp, z, z_t, s, c):
@@ -13848,7 +14176,7 @@ def special_fresnel_jvp(xp, z, z_t, s, c):
 
 
 def special_gamma_cpu(z):
-    return wrap(scipy.special.gamma(z._array))
+    return wrap(scipy.special._ufuncs.gamma(z._array))
 
 
 def special_gamma_node(z):
@@ -13866,7 +14194,7 @@ def special_gamma_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special.gamma(z._array))
+    result = recorded(node, scipy.special._ufuncs.gamma(z._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13881,7 +14209,7 @@ def special_gamma_jvp(xp, z, z_t, result):
 
 
 def special_gammainc_cpu(a, x):
-    return wrap(scipy.special.gammainc(a._array, x._array))
+    return wrap(scipy.special._ufuncs.gammainc(a._array, x._array))
 
 
 def special_gammainc_node(a, x):
@@ -13915,7 +14243,7 @@ def special_gammainc_record(a, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.gammainc(a._array, x._array))
+    return recorded(node, scipy.special._ufuncs.gammainc(a._array, x._array))
 
 
 def special_gammainc_jvp(xp, a, x, a_t, x_t, result):
@@ -13927,7 +14255,7 @@ def special_gammainc_jvp(xp, a, x, a_t, x_t, result):
 
 
 def special_gammaincc_cpu(a, x):
-    return wrap(scipy.special.gammaincc(a._array, x._array))
+    return wrap(scipy.special._ufuncs.gammaincc(a._array, x._array))
 
 
 def special_gammaincc_node(a, x):
@@ -13961,7 +14289,7 @@ def special_gammaincc_record(a, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.gammaincc(a._array, x._array))
+    return recorded(node, scipy.special._ufuncs.gammaincc(a._array, x._array))
 
 
 def special_gammaincc_jvp(xp, a, x, a_t, x_t, result):
@@ -13973,7 +14301,7 @@ def special_gammaincc_jvp(xp, a, x, a_t, x_t, result):
 
 
 def special_gammainccinv_cpu(a, y):
-    return wrap(scipy.special.gammainccinv(a._array, y._array))
+    return wrap(scipy.special._ufuncs.gammainccinv(a._array, y._array))
 
 
 def special_gammainccinv_node(a, y):
@@ -13997,7 +14325,7 @@ def special_gammainccinv_record(a, y):
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    result = recorded(node, scipy.special.gammainccinv(a._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.gammainccinv(a._array, y._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -14015,7 +14343,7 @@ def special_gammainccinv_jvp(xp, a, y, a_t, y_t, result):
 
 
 def special_gammaincinv_cpu(a, y):
-    return wrap(scipy.special.gammaincinv(a._array, y._array))
+    return wrap(scipy.special._ufuncs.gammaincinv(a._array, y._array))
 
 
 def special_gammaincinv_node(a, y):
@@ -14039,7 +14367,7 @@ def special_gammaincinv_record(a, y):
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    result = recorded(node, scipy.special.gammaincinv(a._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.gammaincinv(a._array, y._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -14057,7 +14385,7 @@ def special_gammaincinv_jvp(xp, a, y, a_t, y_t, result):
 
 
 def special_gammaln_cpu(x):
-    return wrap(scipy.special.gammaln(x._array))
+    return wrap(scipy.special._ufuncs.gammaln(x._array))
 
 
 def special_gammaln_node(x):
@@ -14075,7 +14403,7 @@ def special_gammaln_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.gammaln(x._array))
+    return recorded(node, scipy.special._ufuncs.gammaln(x._array))
 
 
 def special_gammaln_jvp(xp, x, x_t, result):
@@ -14087,7 +14415,7 @@ def special_gammaln_jvp(xp, x, x_t, result):
 
 
 def special_gammasgn_cpu(x):
-    return wrap(scipy.special.gammasgn(x._array))
+    return wrap(scipy.special._ufuncs.gammasgn(x._array))
 
 
 def special_gammasgn_node(x):
@@ -14101,7 +14429,7 @@ def special_gammasgn_record(x):
     node = SpecialGammasgnBackward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    return recorded(node, scipy.special.gammasgn(x._array))
+    return recorded(node, scipy.special._ufuncs.gammasgn(x._array))
 
 
 def special_gammasgn_jvp(xp, x, x_t, result):
@@ -14113,7 +14441,7 @@ def special_gammasgn_jvp(xp, x, x_t, result):
 
 
 def special_gdtr_cpu(a, b, x):
-    return wrap(scipy.special.gdtr(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.gdtr(a._array, b._array, x._array))
 
 
 def special_gdtr_node(a, b, x):
@@ -14139,7 +14467,7 @@ def special_gdtr_record(a, b, x):
     node.b_v = 0 if b._counter is None else b._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.gdtr(a._array, b._array, x._array))
+    return recorded(node, scipy.special._ufuncs.gdtr(a._array, b._array, x._array))
 
 
 def special_gdtr_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -14151,7 +14479,7 @@ def special_gdtr_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_gdtrc_cpu(a, b, x):
-    return wrap(scipy.special.gdtrc(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.gdtrc(a._array, b._array, x._array))
 
 
 def special_gdtrc_node(a, b, x):
@@ -14177,7 +14505,7 @@ def special_gdtrc_record(a, b, x):
     node.b_v = 0 if b._counter is None else b._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.gdtrc(a._array, b._array, x._array))
+    return recorded(node, scipy.special._ufuncs.gdtrc(a._array, b._array, x._array))
 
 
 def special_gdtrc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -14189,7 +14517,7 @@ def special_gdtrc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_gdtria_cpu(p, b, x):
-    return wrap(scipy.special.gdtria(p._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.gdtria(p._array, b._array, x._array))
 
 
 def special_gdtria_node(p, b, x):
@@ -14225,7 +14553,7 @@ def special_gdtria_record(p, b, x):
         node.b, node.b_v = None, 0
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.gdtria(p._array, b._array, x._array))
+    result = recorded(node, scipy.special._ufuncs.gdtria(p._array, b._array, x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14240,7 +14568,7 @@ def special_gdtria_jvp(xp, p, b, x, p_t, b_t, x_t, result):
 
 
 def special_gdtrix_cpu(a, b, p):
-    return wrap(scipy.special.gdtrix(a._array, b._array, p._array))
+    return wrap(scipy.special._ufuncs.gdtrix(a._array, b._array, p._array))
 
 
 def special_gdtrix_node(a, b, p):
@@ -14276,7 +14604,7 @@ def special_gdtrix_record(a, b, p):
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    result = recorded(node, scipy.special.gdtrix(a._array, b._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.gdtrix(a._array, b._array, p._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14291,7 +14619,7 @@ def special_gdtrix_jvp(xp, a, b, p, a_t, b_t, p_t, result):
 
 
 def special_hankel1_cpu(v, z):
-    return wrap(scipy.special.hankel1(v._array, z._array))
+    return wrap(scipy.special._ufuncs.hankel1(v._array, z._array))
 
 
 def special_hankel1_node(v, z):
@@ -14325,7 +14653,7 @@ def special_hankel1_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.hankel1(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.hankel1(v._array, z._array))
 
 
 def special_hankel1_jvp(xp, v, z, v_t, z_t, result):
@@ -14337,7 +14665,7 @@ def special_hankel1_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_hankel1e_cpu(v, z):
-    return wrap(scipy.special.hankel1e(v._array, z._array))
+    return wrap(scipy.special._ufuncs.hankel1e(v._array, z._array))
 
 
 def special_hankel1e_node(v, z):
@@ -14371,7 +14699,7 @@ def special_hankel1e_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special.hankel1e(v._array, z._array))
+    result = recorded(node, scipy.special._ufuncs.hankel1e(v._array, z._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -14389,7 +14717,7 @@ def special_hankel1e_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_hankel2_cpu(v, z):
-    return wrap(scipy.special.hankel2(v._array, z._array))
+    return wrap(scipy.special._ufuncs.hankel2(v._array, z._array))
 
 
 def special_hankel2_node(v, z):
@@ -14423,7 +14751,7 @@ def special_hankel2_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.hankel2(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.hankel2(v._array, z._array))
 
 
 def special_hankel2_jvp(xp, v, z, v_t, z_t, result):
@@ -14435,7 +14763,7 @@ def special_hankel2_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_hankel2e_cpu(v, z):
-    return wrap(scipy.special.hankel2e(v._array, z._array))
+    return wrap(scipy.special._ufuncs.hankel2e(v._array, z._array))
 
 
 def special_hankel2e_node(v, z):
@@ -14469,7 +14797,7 @@ def special_hankel2e_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special.hankel2e(v._array, z._array))
+    result = recorded(node, scipy.special._ufuncs.hankel2e(v._array, z._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -14487,7 +14815,7 @@ def special_hankel2e_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_huber_cpu(delta, r):
-    return wrap(scipy.special.huber(delta._array, r._array))
+    return wrap(scipy.special._ufuncs.huber(delta._array, r._array))
 
 
 def special_huber_node(delta, r):
@@ -14509,7 +14837,7 @@ def special_huber_record(delta, r):
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
     node.r_v = 0 if r._counter is None else r._counter[0]
-    return recorded(node, scipy.special.huber(delta._array, r._array))
+    return recorded(node, scipy.special._ufuncs.huber(delta._array, r._array))
 
 
 def special_huber_jvp(xp, delta, r, delta_t, r_t, result):
@@ -14527,7 +14855,7 @@ def special_huber_jvp(xp, delta, r, delta_t, r_t, result):
 
 
 def special_hyp0f1_cpu(v, z):
-    return wrap(scipy.special.hyp0f1(v._array, z._array))
+    return wrap(scipy.special._ufuncs.hyp0f1(v._array, z._array))
 
 
 def special_hyp0f1_node(v, z):
@@ -14561,7 +14889,7 @@ def special_hyp0f1_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.hyp0f1(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.hyp0f1(v._array, z._array))
 
 
 def special_hyp0f1_jvp(xp, v, z, v_t, z_t, result):
@@ -14573,7 +14901,7 @@ def special_hyp0f1_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_hyp1f1_cpu(a, b, x):
-    return wrap(scipy.special.hyp1f1(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array))
 
 
 def special_hyp1f1_node(a, b, x):
@@ -14625,7 +14953,7 @@ def special_hyp1f1_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.hyp1f1(a._array, b._array, x._array))
+    return recorded(node, scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array))
 
 
 def special_hyp1f1_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -14637,7 +14965,7 @@ def special_hyp1f1_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_hyp2f1_cpu(a, b, c, z):
-    return wrap(scipy.special.hyp2f1(a._array, b._array, c._array, z._array))
+    return wrap(scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array))
 
 
 def special_hyp2f1_node(a, b, c, z):
@@ -14701,7 +15029,7 @@ def special_hyp2f1_record(a, b, c, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.hyp2f1(a._array, b._array, c._array, z._array))
+    return recorded(node, scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array))
 
 
 def special_hyp2f1_jvp(xp, a, b, c, z, a_t, b_t, c_t, z_t, result):
@@ -14713,7 +15041,7 @@ def special_hyp2f1_jvp(xp, a, b, c, z, a_t, b_t, c_t, z_t, result):
 
 
 def special_hyperu_cpu(a, b, x):
-    return wrap(scipy.special.hyperu(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.hyperu(a._array, b._array, x._array))
 
 
 def special_hyperu_node(a, b, x):
@@ -14765,7 +15093,7 @@ def special_hyperu_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.hyperu(a._array, b._array, x._array))
+    return recorded(node, scipy.special._ufuncs.hyperu(a._array, b._array, x._array))
 
 
 def special_hyperu_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -14777,7 +15105,7 @@ def special_hyperu_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_i0_cpu(x):
-    return wrap(scipy.special.i0(x._array))
+    return wrap(scipy.special._ufuncs.i0(x._array))
 
 
 def special_i0_node(x):
@@ -14795,7 +15123,7 @@ def special_i0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.i0(x._array))
+    return recorded(node, scipy.special._ufuncs.i0(x._array))
 
 
 def special_i0_jvp(xp, x, x_t, result):
@@ -14807,7 +15135,7 @@ def special_i0_jvp(xp, x, x_t, result):
 
 
 def special_i0e_cpu(x):
-    return wrap(scipy.special.i0e(x._array))
+    return wrap(scipy.special._ufuncs.i0e(x._array))
 
 
 def special_i0e_node(x):
@@ -14825,7 +15153,7 @@ def special_i0e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.i0e(x._array))
+    result = recorded(node, scipy.special._ufuncs.i0e(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14840,7 +15168,7 @@ def special_i0e_jvp(xp, x, x_t, result):
 
 
 def special_i1_cpu(x):
-    return wrap(scipy.special.i1(x._array))
+    return wrap(scipy.special._ufuncs.i1(x._array))
 
 
 def special_i1_node(x):
@@ -14858,7 +15186,7 @@ def special_i1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.i1(x._array))
+    return recorded(node, scipy.special._ufuncs.i1(x._array))
 
 
 def special_i1_jvp(xp, x, x_t, result):
@@ -14870,7 +15198,7 @@ def special_i1_jvp(xp, x, x_t, result):
 
 
 def special_i1e_cpu(x):
-    return wrap(scipy.special.i1e(x._array))
+    return wrap(scipy.special._ufuncs.i1e(x._array))
 
 
 def special_i1e_node(x):
@@ -14888,7 +15216,7 @@ def special_i1e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.i1e(x._array))
+    result = recorded(node, scipy.special._ufuncs.i1e(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14905,7 +15233,7 @@ def special_i1e_jvp(xp, x, x_t, result):
 
 
 def special_inv_boxcox_cpu(y, lmbda):
-    return wrap(scipy.special.inv_boxcox(y._array, lmbda._array))
+    return wrap(scipy.special._ufuncs.inv_boxcox(y._array, lmbda._array))
 
 
 def special_inv_boxcox_node(y, lmbda):
@@ -14923,7 +15251,7 @@ def special_inv_boxcox_record(y, lmbda):
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    result = recorded(node, scipy.special.inv_boxcox(y._array, lmbda._array))
+    result = recorded(node, scipy.special._ufuncs.inv_boxcox(y._array, lmbda._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14944,7 +15272,7 @@ def special_inv_boxcox_jvp(xp, y, lmbda, y_t, lmbda_t, result):
 
 
 def special_inv_boxcox1p_cpu(y, lmbda):
-    return wrap(scipy.special.inv_boxcox1p(y._array, lmbda._array))
+    return wrap(scipy.special._ufuncs.inv_boxcox1p(y._array, lmbda._array))
 
 
 def special_inv_boxcox1p_node(y, lmbda):
@@ -14962,7 +15290,7 @@ def special_inv_boxcox1p_record(y, lmbda):
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    result = recorded(node, scipy.special.inv_boxcox1p(y._array, lmbda._array))
+    result = recorded(node, scipy.special._ufuncs.inv_boxcox1p(y._array, lmbda._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14985,7 +15313,7 @@ def special_inv_boxcox1p_jvp(xp, y, lmbda, y_t, lmbda_t, result):
 
 
 def special_it2i0k0_cpu(x):
-    return tuple(map(wrap, scipy.special.it2i0k0(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.it2i0k0(x._array)))
 
 
 def special_it2i0k0_node(x):
@@ -15003,7 +15331,7 @@ def special_it2i0k0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded_several(node, scipy.special.it2i0k0(x._array), (True, True))
+    return recorded_several(node, scipy.special._ufuncs.it2i0k0(x._array), (True, True))
 
 
 def special_it2i0k0_jvp(xp, x, x_t, ii0, ik0):
@@ -15016,7 +15344,7 @@ def special_it2i0k0_jvp(xp, x, x_t, ii0, ik0):
 
 
 def special_it2j0y0_cpu(x):
-    return tuple(map(wrap, scipy.special.it2j0y0(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.it2j0y0(x._array)))
 
 
 def special_it2j0y0_node(x):
@@ -15034,7 +15362,7 @@ def special_it2j0y0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded_several(node, scipy.special.it2j0y0(x._array), (True, True))
+    return recorded_several(node, scipy.special._ufuncs.it2j0y0(x._array), (True, True))
 
 
 def special_it2j0y0_jvp(xp, x, x_t, ij0, iy0):
@@ -15047,7 +15375,7 @@ def special_it2j0y0_jvp(xp, x, x_t, ij0, iy0):
 
 
 def special_it2struve0_cpu(x):
-    return wrap(scipy.special.it2struve0(x._array))
+    return wrap(scipy.special._ufuncs.it2struve0(x._array))
 
 
 def special_it2struve0_node(x):
@@ -15065,7 +15393,7 @@ def special_it2struve0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.it2struve0(x._array))
+    return recorded(node, scipy.special._ufuncs.it2struve0(x._array))
 
 
 def special_it2struve0_jvp(xp, x, x_t, result):
@@ -15077,7 +15405,7 @@ def special_it2struve0_jvp(xp, x, x_t, result):
 
 
 def special_itairy_cpu(x):
-    return tuple(map(wrap, scipy.special.itairy(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.itairy(x._array)))
 
 
 def special_itairy_node(x):
@@ -15095,7 +15423,7 @@ def special_itairy_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded_several(node, scipy.special.itairy(x._array), (True, True, True, True))
+    return recorded_several(node, scipy.special._ufuncs.itairy(x._array), (True, True, True, True))
 
 
 def special_itairy_jvp(xp, x, x_t, apt, bpt, ant, bnt):
@@ -15115,7 +15443,7 @@ def special_itairy_jvp(xp, x, x_t, apt, bpt, ant, bnt):
 
 
 def special_iti0k0_cpu(x):
-    return tuple(map(wrap, scipy.special.iti0k0(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.iti0k0(x._array)))
 
 
 def special_iti0k0_node(x):
@@ -15133,7 +15461,7 @@ def special_iti0k0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded_several(node, scipy.special.iti0k0(x._array), (True, True))
+    return recorded_several(node, scipy.special._ufuncs.iti0k0(x._array), (True, True))
 
 
 def special_iti0k0_jvp(xp, x, x_t, ii0, ik0):
@@ -15146,7 +15474,7 @@ def special_iti0k0_jvp(xp, x, x_t, ii0, ik0):
 
 
 def special_itj0y0_cpu(x):
-    return tuple(map(wrap, scipy.special.itj0y0(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.itj0y0(x._array)))
 
 
 def special_itj0y0_node(x):
@@ -15164,7 +15492,7 @@ def special_itj0y0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded_several(node, scipy.special.itj0y0(x._array), (True, True))
+    return recorded_several(node, scipy.special._ufuncs.itj0y0(x._array), (True, True))
 
 
 def special_itj0y0_jvp(xp, x, x_t, ij0, iy0):
@@ -15177,7 +15505,7 @@ def special_itj0y0_jvp(xp, x, x_t, ij0, iy0):
 
 
 def special_itmodstruve0_cpu(x):
-    return wrap(scipy.special.itmodstruve0(x._array))
+    return wrap(scipy.special._ufuncs.itmodstruve0(x._array))
 
 
 def special_itmodstruve0_node(x):
@@ -15195,7 +15523,7 @@ def special_itmodstruve0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.itmodstruve0(x._array))
+    return recorded(node, scipy.special._ufuncs.itmodstruve0(x._array))
 
 
 def special_itmodstruve0_jvp(xp, x, x_t, result):
@@ -15207,7 +15535,7 @@ def special_itmodstruve0_jvp(xp, x, x_t, result):
 
 
 def special_itstruve0_cpu(x):
-    return wrap(scipy.special.itstruve0(x._array))
+    return wrap(scipy.special._ufuncs.itstruve0(x._array))
 
 
 def special_itstruve0_node(x):
@@ -15225,7 +15553,7 @@ def special_itstruve0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.itstruve0(x._array))
+    return recorded(node, scipy.special._ufuncs.itstruve0(x._array))
 
 
 def special_itstruve0_jvp(xp, x, x_t, result):
@@ -15237,7 +15565,7 @@ def special_itstruve0_jvp(xp, x, x_t, result):
 
 
 def special_iv_cpu(v, z):
-    return wrap(scipy.special.iv(v._array, z._array))
+    return wrap(scipy.special._ufuncs.iv(v._array, z._array))
 
 
 def special_iv_node(v, z):
@@ -15271,7 +15599,7 @@ def special_iv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.iv(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.iv(v._array, z._array))
 
 
 def special_iv_jvp(xp, v, z, v_t, z_t, result):
@@ -15283,7 +15611,7 @@ def special_iv_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_ive_cpu(v, z):
-    return wrap(scipy.special.ive(v._array, z._array))
+    return wrap(scipy.special._ufuncs.ive(v._array, z._array))
 
 
 def special_ive_node(v, z):
@@ -15317,7 +15645,7 @@ def special_ive_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special.ive(v._array, z._array))
+    result = recorded(node, scipy.special._ufuncs.ive(v._array, z._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -15338,7 +15666,7 @@ def special_ive_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_j0_cpu(x):
-    return wrap(scipy.special.j0(x._array))
+    return wrap(scipy.special._ufuncs.j0(x._array))
 
 
 def special_j0_node(x):
@@ -15356,7 +15684,7 @@ def special_j0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.j0(x._array))
+    return recorded(node, scipy.special._ufuncs.j0(x._array))
 
 
 def special_j0_jvp(xp, x, x_t, result):
@@ -15368,7 +15696,7 @@ def special_j0_jvp(xp, x, x_t, result):
 
 
 def special_j1_cpu(x):
-    return wrap(scipy.special.j1(x._array))
+    return wrap(scipy.special._ufuncs.j1(x._array))
 
 
 def special_j1_node(x):
@@ -15386,7 +15714,7 @@ def special_j1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.j1(x._array))
+    return recorded(node, scipy.special._ufuncs.j1(x._array))
 
 
 def special_j1_jvp(xp, x, x_t, result):
@@ -15398,7 +15726,7 @@ def special_j1_jvp(xp, x, x_t, result):
 
 
 def special_jv_cpu(v, z):
-    return wrap(scipy.special.jv(v._array, z._array))
+    return wrap(scipy.special._ufuncs.jv(v._array, z._array))
 
 
 def special_jv_node(v, z):
@@ -15432,7 +15760,7 @@ def special_jv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.jv(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.jv(v._array, z._array))
 
 
 def special_jv_jvp(xp, v, z, v_t, z_t, result):
@@ -15444,7 +15772,7 @@ def special_jv_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_jve_cpu(v, z):
-    return wrap(scipy.special.jve(v._array, z._array))
+    return wrap(scipy.special._ufuncs.jve(v._array, z._array))
 
 
 def special_jve_node(v, z):
@@ -15478,7 +15806,7 @@ def special_jve_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.jve(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.jve(v._array, z._array))
 
 
 def special_jve_jvp(xp, v, z, v_t, z_t, result):
@@ -15492,7 +15820,7 @@ def special_jve_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_k0_cpu(x):
-    return wrap(scipy.special.k0(x._array))
+    return wrap(scipy.special._ufuncs.k0(x._array))
 
 
 def special_k0_node(x):
@@ -15510,7 +15838,7 @@ def special_k0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.k0(x._array))
+    return recorded(node, scipy.special._ufuncs.k0(x._array))
 
 
 def special_k0_jvp(xp, x, x_t, result):
@@ -15522,7 +15850,7 @@ def special_k0_jvp(xp, x, x_t, result):
 
 
 def special_k0e_cpu(x):
-    return wrap(scipy.special.k0e(x._array))
+    return wrap(scipy.special._ufuncs.k0e(x._array))
 
 
 def special_k0e_node(x):
@@ -15540,7 +15868,7 @@ def special_k0e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.k0e(x._array))
+    result = recorded(node, scipy.special._ufuncs.k0e(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15555,7 +15883,7 @@ def special_k0e_jvp(xp, x, x_t, result):
 
 
 def special_k1_cpu(x):
-    return wrap(scipy.special.k1(x._array))
+    return wrap(scipy.special._ufuncs.k1(x._array))
 
 
 def special_k1_node(x):
@@ -15573,7 +15901,7 @@ def special_k1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.k1(x._array))
+    result = recorded(node, scipy.special._ufuncs.k1(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15588,7 +15916,7 @@ def special_k1_jvp(xp, x, x_t, result):
 
 
 def special_k1e_cpu(x):
-    return wrap(scipy.special.k1e(x._array))
+    return wrap(scipy.special._ufuncs.k1e(x._array))
 
 
 def special_k1e_node(x):
@@ -15606,7 +15934,7 @@ def special_k1e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.k1e(x._array))
+    result = recorded(node, scipy.special._ufuncs.k1e(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15621,7 +15949,7 @@ def special_k1e_jvp(xp, x, x_t, result):
 
 
 def special_kei_cpu(x):
-    return wrap(scipy.special.kei(x._array))
+    return wrap(scipy.special._ufuncs.kei(x._array))
 
 
 def special_kei_node(x):
@@ -15639,7 +15967,7 @@ def special_kei_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.kei(x._array))
+    return recorded(node, scipy.special._ufuncs.kei(x._array))
 
 
 def special_kei_jvp(xp, x, x_t, result):
@@ -15651,7 +15979,7 @@ def special_kei_jvp(xp, x, x_t, result):
 
 
 def special_keip_cpu(x):
-    return wrap(scipy.special.keip(x._array))
+    return wrap(scipy.special._ufuncs.keip(x._array))
 
 
 def special_keip_node(x):
@@ -15669,7 +15997,7 @@ def special_keip_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.keip(x._array))
+    result = recorded(node, scipy.special._ufuncs.keip(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15684,7 +16012,7 @@ def special_keip_jvp(xp, x, x_t, result):
 
 
 def special_kelvin_cpu(x):
-    return tuple(map(wrap, scipy.special.kelvin(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.kelvin(x._array)))
 
 
 def special_kelvin_node(x):
@@ -15703,7 +16031,7 @@ def special_kelvin_record(x):
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     be, ke, bep, kep = recorded_several(
-        node, scipy.special.kelvin(x._array), (True, True, True, True)
+        node, scipy.special._ufuncs.kelvin(x._array), (True, True, True, True)
     )
     node.save_outputs(be, ke, bep, kep)
     return be, ke, bep, kep
@@ -15726,7 +16054,7 @@ def special_kelvin_jvp(xp, x, x_t, be, ke, bep, kep):
 
 
 def special_ker_cpu(x):
-    return wrap(scipy.special.ker(x._array))
+    return wrap(scipy.special._ufuncs.ker(x._array))
 
 
 def special_ker_node(x):
@@ -15744,7 +16072,7 @@ def special_ker_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.ker(x._array))
+    return recorded(node, scipy.special._ufuncs.ker(x._array))
 
 
 def special_ker_jvp(xp, x, x_t, result):
@@ -15756,7 +16084,7 @@ def special_ker_jvp(xp, x, x_t, result):
 
 
 def special_kerp_cpu(x):
-    return wrap(scipy.special.kerp(x._array))
+    return wrap(scipy.special._ufuncs.kerp(x._array))
 
 
 def special_kerp_node(x):
@@ -15774,7 +16102,7 @@ def special_kerp_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.kerp(x._array))
+    result = recorded(node, scipy.special._ufuncs.kerp(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15789,7 +16117,7 @@ def special_kerp_jvp(xp, x, x_t, result):
 
 
 def special_kl_div_cpu(x, y):
-    return wrap(scipy.special.kl_div(x._array, y._array))
+    return wrap(scipy.special._ufuncs.kl_div(x._array, y._array))
 
 
 def special_kl_div_node(x, y):
@@ -15811,7 +16139,7 @@ def special_kl_div_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special.kl_div(x._array, y._array))
+    return recorded(node, scipy.special._ufuncs.kl_div(x._array, y._array))
 
 
 def special_kl_div_jvp(xp, x, y, x_t, y_t, result):
@@ -15827,7 +16155,7 @@ def special_kl_div_jvp(xp, x, y, x_t, y_t, result):
 
 
 def special_kn_cpu(n, x):
-    return wrap(scipy.special.kn(n._array, x._array))
+    return wrap(scipy.special._ufuncs.kn(n._array, x._array))
 
 
 def special_kn_node(n, x):
@@ -15861,7 +16189,7 @@ def special_kn_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.kn(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.kn(n._array, x._array))
 
 
 def special_kn_jvp(xp, n, x, n_t, x_t, result):
@@ -15873,7 +16201,7 @@ def special_kn_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_kolmogi_cpu(p):
-    return wrap(scipy.special.kolmogi(p._array))
+    return wrap(scipy.special._ufuncs.kolmogi(p._array))
 
 
 def special_kolmogi_node(p):
@@ -15887,7 +16215,7 @@ def special_kolmogi_record(p):
     node = SpecialKolmogiBackward0()
     node._edges = (p._edge or edge_of(p),)
     node._hooks = None
-    result = recorded(node, scipy.special.kolmogi(p._array))
+    result = recorded(node, scipy.special._ufuncs.kolmogi(p._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15902,7 +16230,7 @@ def special_kolmogi_jvp(xp, p, p_t, result):
 
 
 def special_kolmogorov_cpu(y):
-    return wrap(scipy.special.kolmogorov(y._array))
+    return wrap(scipy.special._ufuncs.kolmogorov(y._array))
 
 
 def special_kolmogorov_node(y):
@@ -15920,7 +16248,7 @@ def special_kolmogorov_record(y):
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special.kolmogorov(y._array))
+    return recorded(node, scipy.special._ufuncs.kolmogorov(y._array))
 
 
 def special_kolmogorov_jvp(xp, y, y_t, result):
@@ -15932,7 +16260,7 @@ def special_kolmogorov_jvp(xp, y, y_t, result):
 
 
 def special_kv_cpu(v, z):
-    return wrap(scipy.special.kv(v._array, z._array))
+    return wrap(scipy.special._ufuncs.kv(v._array, z._array))
 
 
 def special_kv_node(v, z):
@@ -15966,7 +16294,7 @@ def special_kv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.kv(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.kv(v._array, z._array))
 
 
 def special_kv_jvp(xp, v, z, v_t, z_t, result):
@@ -15978,7 +16306,7 @@ def special_kv_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_kve_cpu(v, z):
-    return wrap(scipy.special.kve(v._array, z._array))
+    return wrap(scipy.special._ufuncs.kve(v._array, z._array))
 
 
 def special_kve_node(v, z):
@@ -16012,7 +16340,7 @@ def special_kve_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special.kve(v._array, z._array))
+    result = recorded(node, scipy.special._ufuncs.kve(v._array, z._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -16062,7 +16390,7 @@ def special_lambertw_jvp(xp, z, k, tol, z_t, k_t, tol_t, result):
 
 
 def special_log_expit_cpu(x):
-    return wrap(scipy.special.log_expit(x._array))
+    return wrap(scipy.special._ufuncs.log_expit(x._array))
 
 
 def special_log_expit_node(x):
@@ -16080,7 +16408,7 @@ def special_log_expit_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.log_expit(x._array))
+    return recorded(node, scipy.special._ufuncs.log_expit(x._array))
 
 
 def special_log_expit_jvp(xp, x, x_t, result):
@@ -16092,7 +16420,7 @@ def special_log_expit_jvp(xp, x, x_t, result):
 
 
 def special_log_ndtr_cpu(x):
-    return wrap(scipy.special.log_ndtr(x._array))
+    return wrap(scipy.special._ufuncs.log_ndtr(x._array))
 
 
 def special_log_ndtr_node(x):
@@ -16110,7 +16438,7 @@ def special_log_ndtr_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.log_ndtr(x._array))
+    result = recorded(node, scipy.special._ufuncs.log_ndtr(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -16125,7 +16453,7 @@ def special_log_ndtr_jvp(xp, x, x_t, result):
 
 
 def special_log_wright_bessel_cpu(a, b, x):
-    return wrap(scipy.special.log_wright_bessel(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array))
 
 
 def special_log_wright_bessel_node(a, b, x):
@@ -16177,7 +16505,7 @@ def special_log_wright_bessel_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    result = recorded(node, scipy.special.log_wright_bessel(a._array, b._array, x._array))
+    result = recorded(node, scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -16195,7 +16523,7 @@ def special_log_wright_bessel_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_loggamma_cpu(z):
-    return wrap(scipy.special.loggamma(z._array))
+    return wrap(scipy.special._ufuncs.loggamma(z._array))
 
 
 def special_loggamma_node(z):
@@ -16213,7 +16541,7 @@ def special_loggamma_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.loggamma(z._array))
+    return recorded(node, scipy.special._ufuncs.loggamma(z._array))
 
 
 def special_loggamma_jvp(xp, z, z_t, result):
@@ -16225,7 +16553,7 @@ def special_loggamma_jvp(xp, z, z_t, result):
 
 
 def special_logit_cpu(x):
-    return wrap(scipy.special.logit(x._array))
+    return wrap(scipy.special._ufuncs.logit(x._array))
 
 
 def special_logit_node(x):
@@ -16243,7 +16571,7 @@ def special_logit_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.logit(x._array))
+    return recorded(node, scipy.special._ufuncs.logit(x._array))
 
 
 def special_logit_jvp(xp, x, x_t, result):
@@ -16255,7 +16583,7 @@ def special_logit_jvp(xp, x, x_t, result):
 
 
 def special_lpmv_cpu(m, v, x):
-    return wrap(scipy.special.lpmv(m._array, v._array, x._array))
+    return wrap(scipy.special._ufuncs.lpmv(m._array, v._array, x._array))
 
 
 def special_lpmv_node(m, v, x):
@@ -16307,7 +16635,7 @@ def special_lpmv_record(m, v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    result = recorded(node, scipy.special.lpmv(m._array, v._array, x._array))
+    result = recorded(node, scipy.special._ufuncs.lpmv(m._array, v._array, x._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -16325,7 +16653,7 @@ def special_lpmv_jvp(xp, m, v, x, m_t, v_t, x_t, result):
 
 
 def special_mathieu_a_cpu(m, q):
-    return wrap(scipy.special.mathieu_a(m._array, q._array))
+    return wrap(scipy.special._ufuncs.mathieu_a(m._array, q._array))
 
 
 def special_mathieu_a_node(m, q):
@@ -16339,11 +16667,11 @@ def special_mathieu_a_record(m, q):
     node = SpecialMathieuABackward0()
     node._edges = (m._edge or edge_of(m), q._edge or edge_of(q))
     node._hooks = None
-    return recorded(node, scipy.special.mathieu_a(m._array, q._array))
+    return recorded(node, scipy.special._ufuncs.mathieu_a(m._array, q._array))
 
 
 def special_mathieu_b_cpu(m, q):
-    return wrap(scipy.special.mathieu_b(m._array, q._array))
+    return wrap(scipy.special._ufuncs.mathieu_b(m._array, q._array))
 
 
 def special_mathieu_b_node(m, q):
@@ -16357,11 +16685,11 @@ def special_mathieu_b_record(m, q):
     node = SpecialMathieuBBackward0()
     node._edges = (m._edge or edge_of(m), q._edge or edge_of(q))
     node._hooks = None
-    return recorded(node, scipy.special.mathieu_b(m._array, q._array))
+    return recorded(node, scipy.special._ufuncs.mathieu_b(m._array, q._array))
 
 
 def special_mathieu_cem_cpu(m, q, x):
-    return tuple(map(wrap, scipy.special.mathieu_cem(m._array, q._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.mathieu_cem(m._array, q._array, x._array)))
 
 
 def special_mathieu_cem_node(m, q, x):
@@ -16414,7 +16742,7 @@ def special_mathieu_cem_record(m, q, x):
     else:
         node.x, node.x_v = None, 0
     y, yp = recorded_several(
-        node, scipy.special.mathieu_cem(m._array, q._array, x._array), (True, True)
+        node, scipy.special._ufuncs.mathieu_cem(m._array, q._array, x._array), (True, True)
     )
     node.save_outputs(y, yp)
     return y, yp
@@ -16438,7 +16766,7 @@ def special_mathieu_cem_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
 
 
 def special_mathieu_modcem1_cpu(m, q, x):
-    return tuple(map(wrap, scipy.special.mathieu_modcem1(m._array, q._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.mathieu_modcem1(m._array, q._array, x._array)))
 
 
 def special_mathieu_modcem1_node(m, q, x):
@@ -16491,7 +16819,7 @@ def special_mathieu_modcem1_record(m, q, x):
     else:
         node.x, node.x_v = None, 0
     y, yp = recorded_several(
-        node, scipy.special.mathieu_modcem1(m._array, q._array, x._array), (True, True)
+        node, scipy.special._ufuncs.mathieu_modcem1(m._array, q._array, x._array), (True, True)
     )
     node.save_outputs(y, yp)
     return y, yp
@@ -16507,7 +16835,7 @@ def special_mathieu_modcem1_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
 
 
 def special_mathieu_modcem2_cpu(m, q, x):
-    return tuple(map(wrap, scipy.special.mathieu_modcem2(m._array, q._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.mathieu_modcem2(m._array, q._array, x._array)))
 
 
 def special_mathieu_modcem2_node(m, q, x):
@@ -16560,7 +16888,7 @@ def special_mathieu_modcem2_record(m, q, x):
     else:
         node.x, node.x_v = None, 0
     y, yp = recorded_several(
-        node, scipy.special.mathieu_modcem2(m._array, q._array, x._array), (True, True)
+        node, scipy.special._ufuncs.mathieu_modcem2(m._array, q._array, x._array), (True, True)
     )
     node.save_outputs(y, yp)
     return y, yp
@@ -16576,7 +16904,7 @@ def special_mathieu_modcem2_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
 
 
 def special_mathieu_modsem1_cpu(m, q, x):
-    return tuple(map(wrap, scipy.special.mathieu_modsem1(m._array, q._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.mathieu_modsem1(m._array, q._array, x._array)))
 
 
 def special_mathieu_modsem1_node(m, q, x):
@@ -16629,7 +16957,7 @@ def special_mathieu_modsem1_record(m, q, x):
     else:
         node.x, node.x_v = None, 0
     y, yp = recorded_several(
-        node, scipy.special.mathieu_modsem1(m._array, q._array, x._array), (True, True)
+        node, scipy.special._ufuncs.mathieu_modsem1(m._array, q._array, x._array), (True, True)
     )
     node.save_outputs(y, yp)
     return y, yp
@@ -16645,7 +16973,7 @@ def special_mathieu_modsem1_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
 
 
 def special_mathieu_modsem2_cpu(m, q, x):
-    return tuple(map(wrap, scipy.special.mathieu_modsem2(m._array, q._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.mathieu_modsem2(m._array, q._array, x._array)))
 
 
 def special_mathieu_modsem2_node(m, q, x):
@@ -16698,7 +17026,7 @@ def special_mathieu_modsem2_record(m, q, x):
     else:
         node.x, node.x_v = None, 0
     y, yp = recorded_several(
-        node, scipy.special.mathieu_modsem2(m._array, q._array, x._array), (True, True)
+        node, scipy.special._ufuncs.mathieu_modsem2(m._array, q._array, x._array), (True, True)
     )
     node.save_outputs(y, yp)
     return y, yp
@@ -16714,7 +17042,7 @@ def special_mathieu_modsem2_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
 
 
 def special_mathieu_sem_cpu(m, q, x):
-    return tuple(map(wrap, scipy.special.mathieu_sem(m._array, q._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.mathieu_sem(m._array, q._array, x._array)))
 
 
 def special_mathieu_sem_node(m, q, x):
@@ -16767,7 +17095,7 @@ def special_mathieu_sem_record(m, q, x):
     else:
         node.x, node.x_v = None, 0
     y, yp = recorded_several(
-        node, scipy.special.mathieu_sem(m._array, q._array, x._array), (True, True)
+        node, scipy.special._ufuncs.mathieu_sem(m._array, q._array, x._array), (True, True)
     )
     node.save_outputs(y, yp)
     return y, yp
@@ -16791,7 +17119,7 @@ def special_mathieu_sem_jvp(xp, m, q, x, m_t, q_t, x_t, y, yp):
 
 
 def special_modfresnelm_cpu(x):
-    return tuple(map(wrap, scipy.special.modfresnelm(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.modfresnelm(x._array)))
 
 
 def special_modfresnelm_node(x):
@@ -16809,7 +17137,7 @@ def special_modfresnelm_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    f, k = recorded_several(node, scipy.special.modfresnelm(x._array), (True, True))
+    f, k = recorded_several(node, scipy.special._ufuncs.modfresnelm(x._array), (True, True))
     node.save_outputs(f, k)
     return f, k
 
@@ -16827,7 +17155,7 @@ def special_modfresnelm_jvp(xp, x, x_t, f, k):
 
 
 def special_modfresnelp_cpu(x):
-    return tuple(map(wrap, scipy.special.modfresnelp(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.modfresnelp(x._array)))
 
 
 def special_modfresnelp_node(x):
@@ -16845,7 +17173,7 @@ def special_modfresnelp_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    f, k = recorded_several(node, scipy.special.modfresnelp(x._array), (True, True))
+    f, k = recorded_several(node, scipy.special._ufuncs.modfresnelp(x._array), (True, True))
     node.save_outputs(f, k)
     return f, k
 
@@ -16863,7 +17191,7 @@ def special_modfresnelp_jvp(xp, x, x_t, f, k):
 
 
 def special_modstruve_cpu(v, x):
-    return wrap(scipy.special.modstruve(v._array, x._array))
+    return wrap(scipy.special._ufuncs.modstruve(v._array, x._array))
 
 
 def special_modstruve_node(v, x):
@@ -16897,7 +17225,7 @@ def special_modstruve_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.modstruve(v._array, x._array))
+    return recorded(node, scipy.special._ufuncs.modstruve(v._array, x._array))
 
 
 def special_modstruve_jvp(xp, v, x, v_t, x_t, result):
@@ -16916,7 +17244,7 @@ def special_modstruve_jvp(xp, v, x, v_t, x_t, result):
 
 
 def special_nbdtr_cpu(k, n, p):
-    return wrap(scipy.special.nbdtr(k._array, n._array, p._array))
+    return wrap(scipy.special._ufuncs.nbdtr(k._array, n._array, p._array))
 
 
 def special_nbdtr_node(k, n, p):
@@ -16968,7 +17296,7 @@ def special_nbdtr_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special.nbdtr(k._array, n._array, p._array))
+    return recorded(node, scipy.special._ufuncs.nbdtr(k._array, n._array, p._array))
 
 
 def special_nbdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -16980,7 +17308,7 @@ def special_nbdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
 
 
 def special_nbdtrc_cpu(k, n, p):
-    return wrap(scipy.special.nbdtrc(k._array, n._array, p._array))
+    return wrap(scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array))
 
 
 def special_nbdtrc_node(k, n, p):
@@ -17032,7 +17360,7 @@ def special_nbdtrc_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special.nbdtrc(k._array, n._array, p._array))
+    return recorded(node, scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array))
 
 
 def special_nbdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -17044,7 +17372,7 @@ def special_nbdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
 
 
 def special_nbdtri_cpu(k, n, y):
-    return wrap(scipy.special.nbdtri(k._array, n._array, y._array))
+    return wrap(scipy.special._ufuncs.nbdtri(k._array, n._array, y._array))
 
 
 def special_nbdtri_node(k, n, y):
@@ -17086,7 +17414,7 @@ def special_nbdtri_record(k, n, y):
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    result = recorded(node, scipy.special.nbdtri(k._array, n._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.nbdtri(k._array, n._array, y._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -17104,7 +17432,7 @@ def special_nbdtri_jvp(xp, k, n, y, k_t, n_t, y_t, result):
 
 
 def special_ncfdtr_cpu(dfn, dfd, nc, f):
-    return wrap(scipy.special.ncfdtr(dfn._array, dfd._array, nc._array, f._array))
+    return wrap(scipy.special._ufuncs.ncfdtr(dfn._array, dfd._array, nc._array, f._array))
 
 
 def special_ncfdtr_node(dfn, dfd, nc, f):
@@ -17144,7 +17472,7 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
     node.f = f
     node.f_v = 0 if f._counter is None else f._counter[0]
-    return recorded(node, scipy.special.ncfdtr(dfn._array, dfd._array, nc._array, f._array))
+    return recorded(node, scipy.special._ufuncs.ncfdtr(dfn._array, dfd._array, nc._array, f._array))
 
 
 def special_ncfdtr_jvp(xp, dfn, dfd, nc, f, dfn_t, dfd_t, nc_t, f_t, result):
@@ -17156,7 +17484,7 @@ def special_ncfdtr_jvp(xp, dfn, dfd, nc, f, dfn_t, dfd_t, nc_t, f_t, result):
 
 
 def special_ncfdtri_cpu(dfn, dfd, nc, p):
-    return wrap(scipy.special.ncfdtri(dfn._array, dfd._array, nc._array, p._array))
+    return wrap(scipy.special._ufuncs.ncfdtri(dfn._array, dfd._array, nc._array, p._array))
 
 
 def special_ncfdtri_node(dfn, dfd, nc, p):
@@ -17192,7 +17520,9 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
     node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    result = recorded(node, scipy.special.ncfdtri(dfn._array, dfd._array, nc._array, p._array))
+    result = recorded(
+        node, scipy.special._ufuncs.ncfdtri(dfn._array, dfd._array, nc._array, p._array)
+    )
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17209,7 +17539,7 @@ def special_ncfdtri_jvp(xp, dfn, dfd, nc, p, dfn_t, dfd_t, nc_t, p_t, result):
 
 
 def special_ncfdtrinc_cpu(dfn, dfd, p, f):
-    return wrap(scipy.special.ncfdtrinc(dfn._array, dfd._array, p._array, f._array))
+    return wrap(scipy.special._ufuncs.ncfdtrinc(dfn._array, dfd._array, p._array, f._array))
 
 
 def special_ncfdtrinc_node(dfn, dfd, p, f):
@@ -17245,7 +17575,9 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
     node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     node.f = f
     node.f_v = 0 if f._counter is None else f._counter[0]
-    result = recorded(node, scipy.special.ncfdtrinc(dfn._array, dfd._array, p._array, f._array))
+    result = recorded(
+        node, scipy.special._ufuncs.ncfdtrinc(dfn._array, dfd._array, p._array, f._array)
+    )
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17262,7 +17594,7 @@ def special_ncfdtrinc_jvp(xp, dfn, dfd, p, f, dfn_t, dfd_t, p_t, f_t, result):
 
 
 def special_nctdtr_cpu(df, nc, x):
-    return wrap(scipy.special.nctdtr(df._array, nc._array, x._array))
+    return wrap(scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array))
 
 
 def special_nctdtr_node(df, nc, x):
@@ -17314,7 +17646,7 @@ def special_nctdtr_record(df, nc, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.nctdtr(df._array, nc._array, x._array))
+    return recorded(node, scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array))
 
 
 def special_nctdtr_jvp(xp, df, nc, x, df_t, nc_t, x_t, result):
@@ -17326,7 +17658,7 @@ def special_nctdtr_jvp(xp, df, nc, x, df_t, nc_t, x_t, result):
 
 
 def special_nctdtrit_cpu(df, nc, p):
-    return wrap(scipy.special.nctdtrit(df._array, nc._array, p._array))
+    return wrap(scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array))
 
 
 def special_nctdtrit_node(df, nc, p):
@@ -17368,7 +17700,7 @@ def special_nctdtrit_record(df, nc, p):
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
     else:
         node.nc, node.nc_v = None, 0
-    result = recorded(node, scipy.special.nctdtrit(df._array, nc._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array))
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -17386,7 +17718,7 @@ def special_nctdtrit_jvp(xp, df, nc, p, df_t, nc_t, p_t, result):
 
 
 def special_ndtr_cpu(x):
-    return wrap(scipy.special.ndtr(x._array))
+    return wrap(scipy.special._ufuncs.ndtr(x._array))
 
 
 def special_ndtr_node(x):
@@ -17404,7 +17736,7 @@ def special_ndtr_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.ndtr(x._array))
+    return recorded(node, scipy.special._ufuncs.ndtr(x._array))
 
 
 def special_ndtr_jvp(xp, x, x_t, result):
@@ -17416,7 +17748,7 @@ def special_ndtr_jvp(xp, x, x_t, result):
 
 
 def special_ndtri_cpu(y):
-    return wrap(scipy.special.ndtri(y._array))
+    return wrap(scipy.special._ufuncs.ndtri(y._array))
 
 
 def special_ndtri_node(y):
@@ -17430,7 +17762,7 @@ def special_ndtri_record(y):
     node = SpecialNdtriBackward0()
     node._edges = (y._edge or edge_of(y),)
     node._hooks = None
-    result = recorded(node, scipy.special.ndtri(y._array))
+    result = recorded(node, scipy.special._ufuncs.ndtri(y._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17445,7 +17777,7 @@ def special_ndtri_jvp(xp, y, y_t, result):
 
 
 def special_ndtri_exp_cpu(y):
-    return wrap(scipy.special.ndtri_exp(y._array))
+    return wrap(scipy.special._ufuncs.ndtri_exp(y._array))
 
 
 def special_ndtri_exp_node(y):
@@ -17463,7 +17795,7 @@ def special_ndtri_exp_record(y):
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    result = recorded(node, scipy.special.ndtri_exp(y._array))
+    result = recorded(node, scipy.special._ufuncs.ndtri_exp(y._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17478,7 +17810,7 @@ def special_ndtri_exp_jvp(xp, y, y_t, result):
 
 
 def special_nrdtrimn_cpu(p, std, x):
-    return wrap(scipy.special.nrdtrimn(p._array, std._array, x._array))
+    return wrap(scipy.special._ufuncs.nrdtrimn(p._array, std._array, x._array))
 
 
 def special_nrdtrimn_node(p, std, x):
@@ -17500,7 +17832,7 @@ def special_nrdtrimn_record(p, std, x):
     node.std_v = 0 if std._counter is None else std._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special.nrdtrimn(p._array, std._array, x._array))
+    result = recorded(node, scipy.special._ufuncs.nrdtrimn(p._array, std._array, x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17527,7 +17859,7 @@ def special_nrdtrimn_jvp(xp, p, std, x, p_t, std_t, x_t, result):
 
 
 def special_nrdtrisd_cpu(mn, p, x):
-    return wrap(scipy.special.nrdtrisd(mn._array, p._array, x._array))
+    return wrap(scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array))
 
 
 def special_nrdtrisd_node(mn, p, x):
@@ -17567,7 +17899,7 @@ def special_nrdtrisd_record(mn, p, x):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    result = recorded(node, scipy.special.nrdtrisd(mn._array, p._array, x._array))
+    result = recorded(node, scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17605,7 +17937,7 @@ def special_nrdtrisd_jvp(xp, mn, p, x, mn_t, p_t, x_t, result):
 
 
 def special_obl_ang1_cpu(m, n, c, x):
-    return tuple(map(wrap, scipy.special.obl_ang1(m._array, n._array, c._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.obl_ang1(m._array, n._array, c._array, x._array)))
 
 
 def special_obl_ang1_node(m, n, c, x):
@@ -17670,7 +18002,7 @@ def special_obl_ang1_record(m, n, c, x):
     else:
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
-        node, scipy.special.obl_ang1(m._array, n._array, c._array, x._array), (True, True)
+        node, scipy.special._ufuncs.obl_ang1(m._array, n._array, c._array, x._array), (True, True)
     )
     node.save_outputs(s, sp)
     return s, sp
@@ -17687,7 +18019,10 @@ def special_obl_ang1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
 
 def special_obl_ang1_cv_cpu(m, n, c, cv, x):
     return tuple(
-        map(wrap, scipy.special.obl_ang1_cv(m._array, n._array, c._array, cv._array, x._array))
+        map(
+            wrap,
+            scipy.special._ufuncs.obl_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
+        )
     )
 
 
@@ -17756,7 +18091,7 @@ def special_obl_ang1_cv_record(m, n, c, cv, x):
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
-        scipy.special.obl_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
+        scipy.special._ufuncs.obl_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
         (True, True),
     )
     node.save_outputs(s, sp)
@@ -17773,7 +18108,7 @@ def special_obl_ang1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp)
 
 
 def special_obl_cv_cpu(m, n, c):
-    return wrap(scipy.special.obl_cv(m._array, n._array, c._array))
+    return wrap(scipy.special._ufuncs.obl_cv(m._array, n._array, c._array))
 
 
 def special_obl_cv_node(m, n, c):
@@ -17787,11 +18122,11 @@ def special_obl_cv_record(m, n, c):
     node = SpecialOblCvBackward0()
     node._edges = (m._edge or edge_of(m), n._edge or edge_of(n), c._edge or edge_of(c))
     node._hooks = None
-    return recorded(node, scipy.special.obl_cv(m._array, n._array, c._array))
+    return recorded(node, scipy.special._ufuncs.obl_cv(m._array, n._array, c._array))
 
 
 def special_obl_rad1_cpu(m, n, c, x):
-    return tuple(map(wrap, scipy.special.obl_rad1(m._array, n._array, c._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.obl_rad1(m._array, n._array, c._array, x._array)))
 
 
 def special_obl_rad1_node(m, n, c, x):
@@ -17856,7 +18191,7 @@ def special_obl_rad1_record(m, n, c, x):
     else:
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
-        node, scipy.special.obl_rad1(m._array, n._array, c._array, x._array), (True, True)
+        node, scipy.special._ufuncs.obl_rad1(m._array, n._array, c._array, x._array), (True, True)
     )
     node.save_outputs(s, sp)
     return s, sp
@@ -17873,7 +18208,10 @@ def special_obl_rad1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
 
 def special_obl_rad1_cv_cpu(m, n, c, cv, x):
     return tuple(
-        map(wrap, scipy.special.obl_rad1_cv(m._array, n._array, c._array, cv._array, x._array))
+        map(
+            wrap,
+            scipy.special._ufuncs.obl_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
+        )
     )
 
 
@@ -17942,7 +18280,7 @@ def special_obl_rad1_cv_record(m, n, c, cv, x):
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
-        scipy.special.obl_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
+        scipy.special._ufuncs.obl_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
         (True, True),
     )
     node.save_outputs(s, sp)
@@ -17959,7 +18297,7 @@ def special_obl_rad1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp)
 
 
 def special_obl_rad2_cpu(m, n, c, x):
-    return tuple(map(wrap, scipy.special.obl_rad2(m._array, n._array, c._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.obl_rad2(m._array, n._array, c._array, x._array)))
 
 
 def special_obl_rad2_node(m, n, c, x):
@@ -18024,7 +18362,7 @@ def special_obl_rad2_record(m, n, c, x):
     else:
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
-        node, scipy.special.obl_rad2(m._array, n._array, c._array, x._array), (True, True)
+        node, scipy.special._ufuncs.obl_rad2(m._array, n._array, c._array, x._array), (True, True)
     )
     node.save_outputs(s, sp)
     return s, sp
@@ -18041,7 +18379,10 @@ def special_obl_rad2_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
 
 def special_obl_rad2_cv_cpu(m, n, c, cv, x):
     return tuple(
-        map(wrap, scipy.special.obl_rad2_cv(m._array, n._array, c._array, cv._array, x._array))
+        map(
+            wrap,
+            scipy.special._ufuncs.obl_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
+        )
     )
 
 
@@ -18110,7 +18451,7 @@ def special_obl_rad2_cv_record(m, n, c, cv, x):
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
-        scipy.special.obl_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
+        scipy.special._ufuncs.obl_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
         (True, True),
     )
     node.save_outputs(s, sp)
@@ -18127,7 +18468,7 @@ def special_obl_rad2_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp)
 
 
 def special_owens_t_cpu(h, a):
-    return wrap(scipy.special.owens_t(h._array, a._array))
+    return wrap(scipy.special._ufuncs.owens_t(h._array, a._array))
 
 
 def special_owens_t_node(h, a):
@@ -18149,7 +18490,7 @@ def special_owens_t_record(h, a):
     node.h_v = 0 if h._counter is None else h._counter[0]
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
-    return recorded(node, scipy.special.owens_t(h._array, a._array))
+    return recorded(node, scipy.special._ufuncs.owens_t(h._array, a._array))
 
 
 def special_owens_t_jvp(xp, h, a, h_t, a_t, result):
@@ -18171,7 +18512,7 @@ def special_owens_t_jvp(xp, h, a, h_t, a_t, result):
 
 
 def special_pbdv_cpu(v, x):
-    return tuple(map(wrap, scipy.special.pbdv(v._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.pbdv(v._array, x._array)))
 
 
 def special_pbdv_node(v, x):
@@ -18205,7 +18546,7 @@ def special_pbdv_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    d, dp = recorded_several(node, scipy.special.pbdv(v._array, x._array), (True, True))
+    d, dp = recorded_several(node, scipy.special._ufuncs.pbdv(v._array, x._array), (True, True))
     node.save_outputs(d, dp)
     return d, dp
 
@@ -18220,7 +18561,7 @@ def special_pbdv_jvp(xp, v, x, v_t, x_t, d, dp):
 
 
 def special_pbvv_cpu(v, x):
-    return tuple(map(wrap, scipy.special.pbvv(v._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.pbvv(v._array, x._array)))
 
 
 def special_pbvv_node(v, x):
@@ -18254,7 +18595,7 @@ def special_pbvv_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    d, dp = recorded_several(node, scipy.special.pbvv(v._array, x._array), (True, True))
+    d, dp = recorded_several(node, scipy.special._ufuncs.pbvv(v._array, x._array), (True, True))
     node.save_outputs(d, dp)
     return d, dp
 
@@ -18269,7 +18610,7 @@ def special_pbvv_jvp(xp, v, x, v_t, x_t, d, dp):
 
 
 def special_pbwa_cpu(a, x):
-    return tuple(map(wrap, scipy.special.pbwa(a._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.pbwa(a._array, x._array)))
 
 
 def special_pbwa_node(a, x):
@@ -18303,7 +18644,7 @@ def special_pbwa_record(a, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    w, wp = recorded_several(node, scipy.special.pbwa(a._array, x._array), (True, True))
+    w, wp = recorded_several(node, scipy.special._ufuncs.pbwa(a._array, x._array), (True, True))
     node.save_outputs(w, wp)
     return w, wp
 
@@ -18318,7 +18659,7 @@ def special_pbwa_jvp(xp, a, x, a_t, x_t, w, wp):
 
 
 def special_pdtr_cpu(k, m):
-    return wrap(scipy.special.pdtr(k._array, m._array))
+    return wrap(scipy.special._ufuncs.pdtr(k._array, m._array))
 
 
 def special_pdtr_node(k, m):
@@ -18352,7 +18693,7 @@ def special_pdtr_record(k, m):
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    return recorded(node, scipy.special.pdtr(k._array, m._array))
+    return recorded(node, scipy.special._ufuncs.pdtr(k._array, m._array))
 
 
 def special_pdtr_jvp(xp, k, m, k_t, m_t, result):
@@ -18364,7 +18705,7 @@ def special_pdtr_jvp(xp, k, m, k_t, m_t, result):
 
 
 def special_pdtrc_cpu(k, m):
-    return wrap(scipy.special.pdtrc(k._array, m._array))
+    return wrap(scipy.special._ufuncs.pdtrc(k._array, m._array))
 
 
 def special_pdtrc_node(k, m):
@@ -18398,7 +18739,7 @@ def special_pdtrc_record(k, m):
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    return recorded(node, scipy.special.pdtrc(k._array, m._array))
+    return recorded(node, scipy.special._ufuncs.pdtrc(k._array, m._array))
 
 
 def special_pdtrc_jvp(xp, k, m, k_t, m_t, result):
@@ -18410,7 +18751,7 @@ def special_pdtrc_jvp(xp, k, m, k_t, m_t, result):
 
 
 def special_pdtri_cpu(k, y):
-    return wrap(scipy.special.pdtri(k._array, y._array))
+    return wrap(scipy.special._ufuncs.pdtri(k._array, y._array))
 
 
 def special_pdtri_node(k, y):
@@ -18434,7 +18775,7 @@ def special_pdtri_record(k, y):
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    result = recorded(node, scipy.special.pdtri(k._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.pdtri(k._array, y._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -18452,7 +18793,7 @@ def special_pdtri_jvp(xp, k, y, k_t, y_t, result):
 
 
 def special_poch_cpu(z, m):
-    return wrap(scipy.special.poch(z._array, m._array))
+    return wrap(scipy.special._ufuncs.poch(z._array, m._array))
 
 
 def special_poch_node(z, m):
@@ -18474,7 +18815,7 @@ def special_poch_record(z, m):
     node.z_v = 0 if z._counter is None else z._counter[0]
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    result = recorded(node, scipy.special.poch(z._array, m._array))
+    result = recorded(node, scipy.special._ufuncs.poch(z._array, m._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -18495,7 +18836,7 @@ def special_poch_jvp(xp, z, m, z_t, m_t, result):
 
 
 def special_powm1_cpu(x, y):
-    return wrap(scipy.special.powm1(x._array, y._array))
+    return wrap(scipy.special._ufuncs.powm1(x._array, y._array))
 
 
 def special_powm1_node(x, y):
@@ -18517,7 +18858,7 @@ def special_powm1_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    result = recorded(node, scipy.special.powm1(x._array, y._array))
+    result = recorded(node, scipy.special._ufuncs.powm1(x._array, y._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -18539,7 +18880,7 @@ def special_powm1_jvp(xp, x, y, x_t, y_t, result):
 
 
 def special_pro_ang1_cpu(m, n, c, x):
-    return tuple(map(wrap, scipy.special.pro_ang1(m._array, n._array, c._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.pro_ang1(m._array, n._array, c._array, x._array)))
 
 
 def special_pro_ang1_node(m, n, c, x):
@@ -18604,7 +18945,7 @@ def special_pro_ang1_record(m, n, c, x):
     else:
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
-        node, scipy.special.pro_ang1(m._array, n._array, c._array, x._array), (True, True)
+        node, scipy.special._ufuncs.pro_ang1(m._array, n._array, c._array, x._array), (True, True)
     )
     node.save_outputs(s, sp)
     return s, sp
@@ -18621,7 +18962,10 @@ def special_pro_ang1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
 
 def special_pro_ang1_cv_cpu(m, n, c, cv, x):
     return tuple(
-        map(wrap, scipy.special.pro_ang1_cv(m._array, n._array, c._array, cv._array, x._array))
+        map(
+            wrap,
+            scipy.special._ufuncs.pro_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
+        )
     )
 
 
@@ -18690,7 +19034,7 @@ def special_pro_ang1_cv_record(m, n, c, cv, x):
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
-        scipy.special.pro_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
+        scipy.special._ufuncs.pro_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
         (True, True),
     )
     node.save_outputs(s, sp)
@@ -18707,7 +19051,7 @@ def special_pro_ang1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp)
 
 
 def special_pro_cv_cpu(m, n, c):
-    return wrap(scipy.special.pro_cv(m._array, n._array, c._array))
+    return wrap(scipy.special._ufuncs.pro_cv(m._array, n._array, c._array))
 
 
 def special_pro_cv_node(m, n, c):
@@ -18721,11 +19065,11 @@ def special_pro_cv_record(m, n, c):
     node = SpecialProCvBackward0()
     node._edges = (m._edge or edge_of(m), n._edge or edge_of(n), c._edge or edge_of(c))
     node._hooks = None
-    return recorded(node, scipy.special.pro_cv(m._array, n._array, c._array))
+    return recorded(node, scipy.special._ufuncs.pro_cv(m._array, n._array, c._array))
 
 
 def special_pro_rad1_cpu(m, n, c, x):
-    return tuple(map(wrap, scipy.special.pro_rad1(m._array, n._array, c._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.pro_rad1(m._array, n._array, c._array, x._array)))
 
 
 def special_pro_rad1_node(m, n, c, x):
@@ -18790,7 +19134,7 @@ def special_pro_rad1_record(m, n, c, x):
     else:
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
-        node, scipy.special.pro_rad1(m._array, n._array, c._array, x._array), (True, True)
+        node, scipy.special._ufuncs.pro_rad1(m._array, n._array, c._array, x._array), (True, True)
     )
     node.save_outputs(s, sp)
     return s, sp
@@ -18807,7 +19151,10 @@ def special_pro_rad1_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
 
 def special_pro_rad1_cv_cpu(m, n, c, cv, x):
     return tuple(
-        map(wrap, scipy.special.pro_rad1_cv(m._array, n._array, c._array, cv._array, x._array))
+        map(
+            wrap,
+            scipy.special._ufuncs.pro_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
+        )
     )
 
 
@@ -18876,7 +19223,7 @@ def special_pro_rad1_cv_record(m, n, c, cv, x):
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
-        scipy.special.pro_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
+        scipy.special._ufuncs.pro_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
         (True, True),
     )
     node.save_outputs(s, sp)
@@ -18893,7 +19240,7 @@ def special_pro_rad1_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp)
 
 
 def special_pro_rad2_cpu(m, n, c, x):
-    return tuple(map(wrap, scipy.special.pro_rad2(m._array, n._array, c._array, x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.pro_rad2(m._array, n._array, c._array, x._array)))
 
 
 def special_pro_rad2_node(m, n, c, x):
@@ -18958,7 +19305,7 @@ def special_pro_rad2_record(m, n, c, x):
     else:
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
-        node, scipy.special.pro_rad2(m._array, n._array, c._array, x._array), (True, True)
+        node, scipy.special._ufuncs.pro_rad2(m._array, n._array, c._array, x._array), (True, True)
     )
     node.save_outputs(s, sp)
     return s, sp
@@ -18975,7 +19322,10 @@ def special_pro_rad2_jvp(xp, m, n, c, x, m_t, n_t, c_t, x_t, s, sp):
 
 def special_pro_rad2_cv_cpu(m, n, c, cv, x):
     return tuple(
-        map(wrap, scipy.special.pro_rad2_cv(m._array, n._array, c._array, cv._array, x._array))
+        map(
+            wrap,
+            scipy.special._ufuncs.pro_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
+        )
     )
 
 
@@ -19044,7 +19394,7 @@ def special_pro_rad2_cv_record(m, n, c, cv, x):
         node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
-        scipy.special.pro_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
+        scipy.special._ufuncs.pro_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
         (True, True),
     )
     node.save_outputs(s, sp)
@@ -19061,7 +19411,7 @@ def special_pro_rad2_cv_jvp(xp, m, n, c, cv, x, m_t, n_t, c_t, cv_t, x_t, s, sp)
 
 
 def special_pseudo_huber_cpu(delta, r):
-    return wrap(scipy.special.pseudo_huber(delta._array, r._array))
+    return wrap(scipy.special._ufuncs.pseudo_huber(delta._array, r._array))
 
 
 def special_pseudo_huber_node(delta, r):
@@ -19083,7 +19433,7 @@ def special_pseudo_huber_record(delta, r):
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
     node.r_v = 0 if r._counter is None else r._counter[0]
-    result = recorded(node, scipy.special.pseudo_huber(delta._array, r._array))
+    result = recorded(node, scipy.special._ufuncs.pseudo_huber(delta._array, r._array))
     if node._edges[0][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -19107,7 +19457,7 @@ def special_pseudo_huber_jvp(xp, delta, r, delta_t, r_t, result):
 
 
 def special_psi_cpu(z):
-    return wrap(scipy.special.psi(z._array))
+    return wrap(scipy.special._ufuncs.psi(z._array))
 
 
 def special_psi_node(z):
@@ -19125,7 +19475,7 @@ def special_psi_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.psi(z._array))
+    return recorded(node, scipy.special._ufuncs.psi(z._array))
 
 
 def special_psi_jvp(xp, z, z_t, result):
@@ -19137,7 +19487,7 @@ def special_psi_jvp(xp, z, z_t, result):
 
 
 def special_radian_cpu(d, m, s):
-    return wrap(scipy.special.radian(d._array, m._array, s._array))
+    return wrap(scipy.special._ufuncs.radian(d._array, m._array, s._array))
 
 
 def special_radian_node(d, m, s):
@@ -19151,7 +19501,7 @@ def special_radian_record(d, m, s):
     node = SpecialRadianBackward0()
     node._edges = (d._edge or edge_of(d), m._edge or edge_of(m), s._edge or edge_of(s))
     node._hooks = None
-    return recorded(node, scipy.special.radian(d._array, m._array, s._array))
+    return recorded(node, scipy.special._ufuncs.radian(d._array, m._array, s._array))
 
 
 def special_radian_jvp(xp, d, m, s, d_t, m_t, s_t, result):
@@ -19173,7 +19523,7 @@ def special_radian_jvp(xp, d, m, s, d_t, m_t, s_t, result):
 
 
 def special_rel_entr_cpu(x, y):
-    return wrap(scipy.special.rel_entr(x._array, y._array))
+    return wrap(scipy.special._ufuncs.rel_entr(x._array, y._array))
 
 
 def special_rel_entr_node(x, y):
@@ -19195,7 +19545,7 @@ def special_rel_entr_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special.rel_entr(x._array, y._array))
+    return recorded(node, scipy.special._ufuncs.rel_entr(x._array, y._array))
 
 
 def special_rel_entr_jvp(xp, x, y, x_t, y_t, result):
@@ -19211,7 +19561,7 @@ def special_rel_entr_jvp(xp, x, y, x_t, y_t, result):
 
 
 def special_rgamma_cpu(z):
-    return wrap(scipy.special.rgamma(z._array))
+    return wrap(scipy.special._ufuncs.rgamma(z._array))
 
 
 def special_rgamma_node(z):
@@ -19229,7 +19579,7 @@ def special_rgamma_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special.rgamma(z._array))
+    result = recorded(node, scipy.special._ufuncs.rgamma(z._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -19244,7 +19594,7 @@ def special_rgamma_jvp(xp, z, z_t, result):
 
 
 def special_shichi_cpu(x):
-    return tuple(map(wrap, scipy.special.shichi(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.shichi(x._array)))
 
 
 def special_shichi_node(x):
@@ -19262,7 +19612,7 @@ def special_shichi_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded_several(node, scipy.special.shichi(x._array), (True, True))
+    return recorded_several(node, scipy.special._ufuncs.shichi(x._array), (True, True))
 
 
 def special_shichi_jvp(xp, x, x_t, shi, chi):
@@ -19275,7 +19625,7 @@ def special_shichi_jvp(xp, x, x_t, shi, chi):
 
 
 def special_sici_cpu(x):
-    return tuple(map(wrap, scipy.special.sici(x._array)))
+    return tuple(map(wrap, scipy.special._ufuncs.sici(x._array)))
 
 
 def special_sici_node(x):
@@ -19293,7 +19643,7 @@ def special_sici_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded_several(node, scipy.special.sici(x._array), (True, True))
+    return recorded_several(node, scipy.special._ufuncs.sici(x._array), (True, True))
 
 
 def special_sici_jvp(xp, x, x_t, si, ci):
@@ -19306,7 +19656,7 @@ def special_sici_jvp(xp, x, x_t, si, ci):
 
 
 def special_sindg_cpu(x):
-    return wrap(scipy.special.sindg(x._array))
+    return wrap(scipy.special._ufuncs.sindg(x._array))
 
 
 def special_sindg_node(x):
@@ -19324,7 +19674,7 @@ def special_sindg_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.sindg(x._array))
+    return recorded(node, scipy.special._ufuncs.sindg(x._array))
 
 
 def special_sindg_jvp(xp, x, x_t, result):
@@ -19336,7 +19686,7 @@ def special_sindg_jvp(xp, x, x_t, result):
 
 
 def special_smirnov_cpu(n, d):
-    return wrap(scipy.special.smirnov(n._array, d._array))
+    return wrap(scipy.special._ufuncs.smirnov(n._array, d._array))
 
 
 def special_smirnov_node(n, d):
@@ -19370,7 +19720,7 @@ def special_smirnov_record(n, d):
         node.d_v = 0 if d._counter is None else d._counter[0]
     else:
         node.d, node.d_v = None, 0
-    return recorded(node, scipy.special.smirnov(n._array, d._array))
+    return recorded(node, scipy.special._ufuncs.smirnov(n._array, d._array))
 
 
 def special_smirnov_jvp(xp, n, d, n_t, d_t, result):
@@ -19382,7 +19732,7 @@ def special_smirnov_jvp(xp, n, d, n_t, d_t, result):
 
 
 def special_smirnovi_cpu(n, p):
-    return wrap(scipy.special.smirnovi(n._array, p._array))
+    return wrap(scipy.special._ufuncs.smirnovi(n._array, p._array))
 
 
 def special_smirnovi_node(n, p):
@@ -19406,7 +19756,7 @@ def special_smirnovi_record(n, p):
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    result = recorded(node, scipy.special.smirnovi(n._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.smirnovi(n._array, p._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -19442,7 +19792,7 @@ def special_smirnovp_record(n, d):
 
 
 def special_spence_cpu(z):
-    return wrap(scipy.special.spence(z._array))
+    return wrap(scipy.special._ufuncs.spence(z._array))
 
 
 def special_spence_node(z):
@@ -19460,7 +19810,7 @@ def special_spence_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special.spence(z._array))
+    return recorded(node, scipy.special._ufuncs.spence(z._array))
 
 
 def special_spence_jvp(xp, z, z_t, result):
@@ -19888,7 +20238,7 @@ def special_spherical_yn_d_jvp(xp, n, z, n_t, z_t, result):
 
 
 def special_stdtr_cpu(df, x):
-    return wrap(scipy.special.stdtr(df._array, x._array))
+    return wrap(scipy.special._ufuncs.stdtr(df._array, x._array))
 
 
 def special_stdtr_node(df, x):
@@ -19922,7 +20272,7 @@ def special_stdtr_record(df, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.stdtr(df._array, x._array))
+    return recorded(node, scipy.special._ufuncs.stdtr(df._array, x._array))
 
 
 def special_stdtr_jvp(xp, df, x, df_t, x_t, result):
@@ -19934,7 +20284,7 @@ def special_stdtr_jvp(xp, df, x, df_t, x_t, result):
 
 
 def special_stdtrit_cpu(df, p):
-    return wrap(scipy.special.stdtrit(df._array, p._array))
+    return wrap(scipy.special._ufuncs.stdtrit(df._array, p._array))
 
 
 def special_stdtrit_node(df, p):
@@ -19958,7 +20308,7 @@ def special_stdtrit_record(df, p):
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    result = recorded(node, scipy.special.stdtrit(df._array, p._array))
+    result = recorded(node, scipy.special._ufuncs.stdtrit(df._array, p._array))
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -19976,7 +20326,7 @@ def special_stdtrit_jvp(xp, df, p, df_t, p_t, result):
 
 
 def special_struve_cpu(v, x):
-    return wrap(scipy.special.struve(v._array, x._array))
+    return wrap(scipy.special._ufuncs.struve(v._array, x._array))
 
 
 def special_struve_node(v, x):
@@ -20010,7 +20360,7 @@ def special_struve_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.struve(v._array, x._array))
+    return recorded(node, scipy.special._ufuncs.struve(v._array, x._array))
 
 
 def special_struve_jvp(xp, v, x, v_t, x_t, result):
@@ -20029,7 +20379,7 @@ def special_struve_jvp(xp, v, x, v_t, x_t, result):
 
 
 def special_tandg_cpu(x):
-    return wrap(scipy.special.tandg(x._array))
+    return wrap(scipy.special._ufuncs.tandg(x._array))
 
 
 def special_tandg_node(x):
@@ -20043,7 +20393,7 @@ def special_tandg_record(x):
     node = SpecialTandgBackward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    result = recorded(node, scipy.special.tandg(x._array))
+    result = recorded(node, scipy.special._ufuncs.tandg(x._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -20058,7 +20408,7 @@ def special_tandg_jvp(xp, x, x_t, result):
 
 
 def special_tklmbda_cpu(x, lmbda):
-    return wrap(scipy.special.tklmbda(x._array, lmbda._array))
+    return wrap(scipy.special._ufuncs.tklmbda(x._array, lmbda._array))
 
 
 def special_tklmbda_node(x, lmbda):
@@ -20076,7 +20426,7 @@ def special_tklmbda_record(x, lmbda):
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    result = recorded(node, scipy.special.tklmbda(x._array, lmbda._array))
+    result = recorded(node, scipy.special._ufuncs.tklmbda(x._array, lmbda._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -20097,7 +20447,7 @@ def special_tklmbda_jvp(xp, x, lmbda, x_t, lmbda_t, result):
 
 
 def special_voigt_profile_cpu(x, sigma, gamma):
-    return wrap(scipy.special.voigt_profile(x._array, sigma._array, gamma._array))
+    return wrap(scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array))
 
 
 def special_voigt_profile_node(x, sigma, gamma):
@@ -20131,7 +20481,9 @@ def special_voigt_profile_record(x, sigma, gamma):
     node.sigma_v = 0 if sigma._counter is None else sigma._counter[0]
     node.gamma = gamma
     node.gamma_v = 0 if gamma._counter is None else gamma._counter[0]
-    result = recorded(node, scipy.special.voigt_profile(x._array, sigma._array, gamma._array))
+    result = recorded(
+        node, scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array)
+    )
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -20192,7 +20544,7 @@ def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, result
 
 
 def special_wofz_cpu(z):
-    return wrap(scipy.special.wofz(z._array))
+    return wrap(scipy.special._ufuncs.wofz(z._array))
 
 
 def special_wofz_node(z):
@@ -20210,7 +20562,7 @@ def special_wofz_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special.wofz(z._array))
+    result = recorded(node, scipy.special._ufuncs.wofz(z._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -20225,7 +20577,7 @@ def special_wofz_jvp(xp, z, z_t, result):
 
 
 def special_wright_bessel_cpu(a, b, x):
-    return wrap(scipy.special.wright_bessel(a._array, b._array, x._array))
+    return wrap(scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array))
 
 
 def special_wright_bessel_node(a, b, x):
@@ -20277,7 +20629,7 @@ def special_wright_bessel_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.wright_bessel(a._array, b._array, x._array))
+    return recorded(node, scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array))
 
 
 def special_wright_bessel_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -20289,7 +20641,7 @@ def special_wright_bessel_jvp(xp, a, b, x, a_t, b_t, x_t, result):
 
 
 def special_wrightomega_cpu(z):
-    return wrap(scipy.special.wrightomega(z._array))
+    return wrap(scipy.special._ufuncs.wrightomega(z._array))
 
 
 def special_wrightomega_node(z):
@@ -20303,7 +20655,7 @@ def special_wrightomega_record(z):
     node = SpecialWrightomegaBackward0()
     node._edges = (z._edge or edge_of(z),)
     node._hooks = None
-    result = recorded(node, scipy.special.wrightomega(z._array))
+    result = recorded(node, scipy.special._ufuncs.wrightomega(z._array))
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -20318,7 +20670,7 @@ def special_wrightomega_jvp(xp, z, z_t, result):
 
 
 def special_xlog1py_cpu(x, y):
-    return wrap(scipy.special.xlog1py(x._array, y._array))
+    return wrap(scipy.special._ufuncs.xlog1py(x._array, y._array))
 
 
 def special_xlog1py_node(x, y):
@@ -20340,7 +20692,7 @@ def special_xlog1py_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special.xlog1py(x._array, y._array))
+    return recorded(node, scipy.special._ufuncs.xlog1py(x._array, y._array))
 
 
 def special_xlog1py_jvp(xp, x, y, x_t, y_t, result):
@@ -20356,7 +20708,7 @@ def special_xlog1py_jvp(xp, x, y, x_t, y_t, result):
 
 
 def special_xlogy_cpu(x, y):
-    return wrap(scipy.special.xlogy(x._array, y._array))
+    return wrap(scipy.special._ufuncs.xlogy(x._array, y._array))
 
 
 def special_xlogy_node(x, y):
@@ -20378,7 +20730,7 @@ def special_xlogy_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special.xlogy(x._array, y._array))
+    return recorded(node, scipy.special._ufuncs.xlogy(x._array, y._array))
 
 
 def special_xlogy_jvp(xp, x, y, x_t, y_t, result):
@@ -20394,7 +20746,7 @@ def special_xlogy_jvp(xp, x, y, x_t, y_t, result):
 
 
 def special_y0_cpu(x):
-    return wrap(scipy.special.y0(x._array))
+    return wrap(scipy.special._ufuncs.y0(x._array))
 
 
 def special_y0_node(x):
@@ -20412,7 +20764,7 @@ def special_y0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.y0(x._array))
+    return recorded(node, scipy.special._ufuncs.y0(x._array))
 
 
 def special_y0_jvp(xp, x, x_t, result):
@@ -20424,7 +20776,7 @@ def special_y0_jvp(xp, x, x_t, result):
 
 
 def special_y1_cpu(x):
-    return wrap(scipy.special.y1(x._array))
+    return wrap(scipy.special._ufuncs.y1(x._array))
 
 
 def special_y1_node(x):
@@ -20442,7 +20794,7 @@ def special_y1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special.y1(x._array))
+    return recorded(node, scipy.special._ufuncs.y1(x._array))
 
 
 def special_y1_jvp(xp, x, x_t, result):
@@ -20454,7 +20806,7 @@ def special_y1_jvp(xp, x, x_t, result):
 
 
 def special_yn_cpu(n, x):
-    return wrap(scipy.special.yn(n._array, x._array))
+    return wrap(scipy.special._ufuncs.yn(n._array, x._array))
 
 
 def special_yn_node(n, x):
@@ -20488,7 +20840,7 @@ def special_yn_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special.yn(n._array, x._array))
+    return recorded(node, scipy.special._ufuncs.yn(n._array, x._array))
 
 
 def special_yn_jvp(xp, n, x, n_t, x_t, result):
@@ -20500,7 +20852,7 @@ def special_yn_jvp(xp, n, x, n_t, x_t, result):
 
 
 def special_yv_cpu(v, z):
-    return wrap(scipy.special.yv(v._array, z._array))
+    return wrap(scipy.special._ufuncs.yv(v._array, z._array))
 
 
 def special_yv_node(v, z):
@@ -20534,7 +20886,7 @@ def special_yv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.yv(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.yv(v._array, z._array))
 
 
 def special_yv_jvp(xp, v, z, v_t, z_t, result):
@@ -20546,7 +20898,7 @@ def special_yv_jvp(xp, v, z, v_t, z_t, result):
 
 
 def special_yve_cpu(v, z):
-    return wrap(scipy.special.yve(v._array, z._array))
+    return wrap(scipy.special._ufuncs.yve(v._array, z._array))
 
 
 def special_yve_node(v, z):
@@ -20580,7 +20932,7 @@ def special_yve_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special.yve(v._array, z._array))
+    return recorded(node, scipy.special._ufuncs.yve(v._array, z._array))
 
 
 def special_yve_jvp(xp, v, z, v_t, z_t, result):

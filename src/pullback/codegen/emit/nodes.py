@@ -91,7 +91,9 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
     single = len(op.schema.returns) == 1 and not _returns_list(op)
     lines = ["def backward(node, xp, grad):" if single else "def backward(node, xp, *grads):"]
     nothing = "grad is None" if single else "all(grad is None for grad in grads)"
-    if not any("not_implemented" in d.formula for d in op.derivatives):
+    refused = _refused(op)
+    if len(refused) < len(op.differentiable):
+        nothing += "".join(f" and node._edges[{number}][0] is None" for number in refused)
         lines += [f"    if {nothing}:", "        return (None,) * len(node._edges)"]
     if not single:
         lines += _unpack_grads(op)
@@ -106,6 +108,12 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
             lines.append(f"    {name} = xp.load(node, node.{name}, node.{name}_v)")
     lines += _results(op)
     return "\n".join(lines) + "\n"
+
+
+def _refused(op: Emitted) -> list[int]:
+    """The places of the arguments that refuse gradients, also one that did not arrive."""
+    names = {n for d in op.derivatives if "not_implemented" in d.formula for n in d.var_names}
+    return [number for number, a in enumerate(op.differentiable) if a.name in names]
 
 
 def _unpack_grads(op: Emitted) -> list[str]:

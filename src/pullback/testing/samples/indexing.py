@@ -177,7 +177,12 @@ BY_NUMBER = [
     OpInfo("index_put", _index_put, _put_at, _torch_put, inplace="index_put_"),
     OpInfo("take", _take, np.take),
     OpInfo("take_along_axis", _take_along_axis, np.take_along_axis),
-    OpInfo("put_along_axis", _put_along_axis, _put_along, inplace="put_along_axis_"),
+    OpInfo(
+        "_generated.functions_indexing._put_along_axis",  # the public one writes in place
+        _put_along_axis,
+        _put_along,
+        inplace="put_along_axis_",
+    ),
     OpInfo("put", _put, _put_in_a_row, inplace="put_"),
     OpInfo("fill_diagonal", _fill_diagonal, _filled_diagonal, inplace="fill_diagonal_"),
     OpInfo("compress", _compress, np.compress),
