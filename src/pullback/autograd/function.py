@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function_forward import given_tangents, push_tangents
-from pullback.autograd.function_map import forward_of_samples, varies
+from pullback.autograd.function_map import forward_of_samples, innermost_level, outside_of
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
@@ -282,14 +282,19 @@ class Function(metaclass=_FunctionMeta):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Calls the function."""
         has_setup = cls.setup_context is not Function.setup_context
-        is_mapped = varies(args) or varies(tuple(kwargs.values()))
-        if not has_setup and (is_mapped or get_state().modes & TRANSFORM):
+        has_rule = cls.vmap is not Function.vmap
+        mapped = innermost_level((*args, *kwargs.values()))
+        if not has_setup and (mapped is not None or get_state().modes & TRANSFORM):
             raise AutogradError(
                 f"In order to use {cls.__name__} inside a transform of pullback.func, it must "
                 f"override the setup_context staticmethod: forward(*args) computes, and "
                 f"setup_context(ctx, inputs, output) saves"
             )
         args, kwargs = _bound(cls.forward, args, kwargs, has_setup)
+        if mapped is not None and has_rule:
+            outside = outside_of(cls, mapped)
+            if outside is not None:
+                return outside(args, kwargs)
         ctx = cls._backward_cls(args)
         records = (
             any(ctx.needs_input_grad) and is_grad_enabled() and not get_state().modes & INFERENCE
@@ -301,9 +306,8 @@ class Function(metaclass=_FunctionMeta):
         levels = levels_of(args)
         with GradSwitch(grad=False), StateGuard(drop=DUAL if levels else 0):
             if has_setup:
-                if is_mapped:
-                    run = forward_of_samples(cls, cls.vmap is not Function.vmap)
-                    output = run(args, kwargs)
+                if mapped is not None:
+                    output = forward_of_samples(cls, has_rule)(args, kwargs)
                 else:
                     output = cls.forward(*args, **kwargs)
                 cls.setup_context(ctx, args, output)

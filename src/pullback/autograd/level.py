@@ -31,6 +31,7 @@ __all__ = [
     "TransformLevel",
     "check_capture",
     "forbid_in_transform",
+    "has_transform_since",
     "in_forward_mode",
     "tangents_are_recorded",
 ]
@@ -125,6 +126,12 @@ class TransformLevel(Level):
         counter = version_of(tensor)
         self.inputs.append(counter)
         return counter
+
+
+def has_transform_since(serial: int) -> bool:
+    """Whether this thread is inside a transform that began after the level of that number."""
+    level = _current.get()
+    return level is not None and level.serial > serial
 
 
 def in_forward_mode() -> bool:

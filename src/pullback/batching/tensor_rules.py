@@ -2,12 +2,15 @@
 
 Such a rule sees one level at a time, the innermost first: tensors that vary with it have one axis
 more, and `in_dims` says which. Serves custom operators and ``autograd.Function.vmap``.
+
+Levels become axes, and axes levels, through *doors*: those of ``crossing.py`` where nothing is
+recorded, or the operators of the same names, which autograd sees.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from pullback.batching.align import union
 from pullback.batching.crossing import add_level, remove_level
@@ -16,7 +19,27 @@ from pullback.tensor.batched import levels_of
 from pullback.tensor.levels import Outside, active_levels
 from pullback.tensor.tensor import Tensor, wrap
 
-__all__ = ["VmapInfo", "apply_rule", "rule_kernel"]
+__all__ = ["Doors", "VmapInfo", "apply_rule", "rule_kernel"]
+
+
+class Doors(Protocol):
+    """What leads a tensor out of a level and into it."""
+
+    def _remove_level(self, tensor: Tensor, axis: int, level: int) -> Tensor: ...
+    def _add_level(self, tensor: Tensor, axis: int, level: int) -> Tensor: ...
+
+
+class _PlainDoors:
+    """Doors below autograd."""
+
+    def _remove_level(self, tensor: Tensor, axis: int, level: int) -> Tensor:
+        return wrap(remove_level(tensor._array, axis, level))
+
+    def _add_level(self, tensor: Tensor, axis: int, level: int) -> Tensor:
+        return wrap(add_level(tensor._array, axis, level))
+
+
+_PLAIN = _PlainDoors()
 
 
 class VmapInfo(NamedTuple):
@@ -42,7 +65,11 @@ def rule_kernel(operator: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def apply_rule(
-    rule: Callable[..., Any], plain: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
+    rule: Callable[..., Any],
+    plain: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Any,
+    doors: Doors = _PLAIN,
 ) -> Any:
     """Runs a rule for the innermost level of its arguments; `plain` is called if there is none."""
     levels, sizes = union((*args, *kwargs.values()))
@@ -51,8 +78,8 @@ def apply_rule(
     number = levels[-1]
     randomness = next((v.randomness for v in active_levels() if v.number == number), "error")
     in_dims = tuple(_dims(value, number) for value in args)
-    opened = [_opened(value, number) for value in args]
-    named = {name: _opened(value, number) for name, value in kwargs.items()}
+    opened = [_opened(value, number, doors) for value in args]
+    named = {name: _opened(value, number, doors) for name, value in kwargs.items()}
     with Outside(number):
         returned = rule(VmapInfo(sizes[-1], randomness), in_dims, *opened, **named)
     if not isinstance(returned, tuple) or len(returned) != 2:
@@ -61,7 +88,7 @@ def apply_rule(
             f"Expected the vmap staticmethod to have two returns, the output and its out_dims, but "
             f"got {shown}"
         )
-    return _closed(*returned, number)
+    return _closed(*returned, number, doors)
 
 
 def _dims(value: Any, level: int) -> Any:
@@ -70,16 +97,16 @@ def _dims(value: Any, level: int) -> Any:
     return 0 if isinstance(value, Tensor) and level in levels_of(value) else None
 
 
-def _opened(value: Any, level: int) -> Any:
+def _opened(value: Any, level: int, doors: Doors) -> Any:
     """A value with the level as its first axis."""
     if isinstance(value, list | tuple):
-        return type(value)(_opened(item, level) for item in value)
+        return type(value)(_opened(item, level, doors) for item in value)
     if isinstance(value, Tensor) and level in levels_of(value):
-        return wrap(remove_level(value._array, 0, level))
+        return doors._remove_level(value, 0, level)
     return value
 
 
-def _closed(output: Any, out_dims: Any, level: int) -> Any:
+def _closed(output: Any, out_dims: Any, level: int, doors: Doors) -> Any:
     """A rule's result with the named axes as the level."""
     if isinstance(output, list | tuple):
         if isinstance(out_dims, int) or out_dims is None:
@@ -90,7 +117,7 @@ def _closed(output: Any, out_dims: Any, level: int) -> Any:
                 f"with its {len(output)} outputs"
             )
         pairs = zip(output, out_dims, strict=True)
-        return type(output)(_closed(part, dim, level) for part, dim in pairs)
+        return type(output)(_closed(part, dim, level, doors) for part, dim in pairs)
     if isinstance(out_dims, list | tuple):
         raise AutogradError(
             f"the vmap staticmethod returned out_dims {out_dims!r}, which are incompatible with "
@@ -98,4 +125,4 @@ def _closed(output: Any, out_dims: Any, level: int) -> Any:
         )
     if out_dims is None or not isinstance(output, Tensor):
         return output
-    return wrap(add_level(output._array, out_dims, level))
+    return doors._add_level(output, out_dims, level)

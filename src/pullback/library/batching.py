@@ -2,7 +2,8 @@
 
 Inside ``vmap`` a call reaches the key Python. A custom operator has a kernel of its own there,
 because its kernel is a function on the tensors of one sample: the registered rule, or else a loop
-over the samples, which warns.
+over the samples, which warns. A rule is taken above autograd already where it can be recorded:
+``autograd/function_map.py`` tells when.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.autograd.function_map import call_outside, innermost_level
 from pullback.batching.loop import loop_kernel
 from pullback.batching.tensor_rules import rule_kernel
 from pullback.dispatch import OpOverload
 from pullback.errors import UnsupportedSchemaError
 from pullback.library.rules import Rules
+from pullback.library.running import tensors_in
 
-__all__ = ["batching_linker"]
+__all__ = ["batching_linker", "outside_or"]
 
 
 def batching_linker(rules: Rules) -> Callable[[OpOverload, int], Callable[..., Any]]:
@@ -37,5 +40,19 @@ def _refusing(operator: OpOverload) -> Callable[..., Any]:
             f"one with register_vmap(rule), where rule(info, in_dims, *args) returns the output "
             f"and its out_dims"
         )
+
+    return run
+
+
+def outside_or(
+    operator: OpOverload, rule: Callable[..., Any], inside: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A batching rule runs outside of its level, where its gradients are plain, if it can."""
+    name = operator.name()
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        level = innermost_level(tensors_in((*args, *kwargs.values())))
+        outside = None if level is None else call_outside(name, rule, operator.call, level)
+        return inside(*args, **kwargs) if outside is None else outside(args, kwargs)
 
     return run

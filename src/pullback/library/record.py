@@ -20,9 +20,10 @@ from pullback.autograd.register import refreshing
 from pullback.autograd.saved import output_from
 from pullback.autograd.view import edge_of, view_of
 from pullback.dispatch import OpOverload, after_autograd
-from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, KEY_BITS, PLAIN_VIEW, REQUIRES_GRAD, DispatchKey
 from pullback.dispatch.modes import SAVED_HOOKS, get_state, set_state
 from pullback.errors import AutogradError, AutogradNotRegisteredError
+from pullback.library.batching import outside_or
 from pullback.library.fast import compile_backward, compile_recording, is_simple
 from pullback.library.forward import forward_kernel
 from pullback.library.gradients import flat_gradients
@@ -40,6 +41,7 @@ _Function = Callable[..., Any]
 _new = object.__new__
 _ndarray = np.ndarray
 _RECORDED = CPU_FLAGS | REQUIRES_GRAD
+_MAPPED = KEY_BITS[DispatchKey.Python]
 
 
 class CustomOpNode(FunctionCtx):
@@ -147,8 +149,13 @@ def autograd_linker(rules: Rules) -> Callable[[OpOverload, int], _Function]:
     def link(operator: OpOverload, flags: int) -> _Function:
         if flags & PLAIN_VIEW:
             return refreshing(operator)
+        if flags & _MAPPED and rules.vmap is not None and not operator.schema.is_mutable:
+            return outside_or(operator, rules.vmap, linked(operator, flags))
+        return linked(operator, flags)
+
+    def linked(operator: OpOverload, flags: int) -> _Function:
         if flags & DUAL:
-            return forward_kernel(rules, link(operator, flags & ~DUAL), make_node)
+            return forward_kernel(rules, linked(operator, flags & ~DUAL), make_node)
         below = operator.below(flags & after_autograd)
         missing = rules.missing_half()
         if missing is not None:

@@ -115,7 +115,9 @@ class BatchedArray(Payload):
         return AutogradError(
             f"vmap: {what} asks for the value of one sample, but a mapped function computes all of "
             f"them at once. Choose by where(condition, x, y) instead of a branch, and read values "
-            f"after vmap has returned."
+            f"after vmap has returned. NumPy code belongs into an autograd.Function with a vmap "
+            f"staticmethod; where it is in the backward of one, let that apply another, and ask "
+            f"for Jacobians with chunk_size=1."
         )
 
     def __repr__(self) -> str:

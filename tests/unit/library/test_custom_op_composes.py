@@ -39,6 +39,31 @@ def test_transforms(cube):
     assert rows.tolist() == [[3.0, 12.0], [27.0, 48.0]]
 
 
+def test_a_backward_behind_a_batching_rule_may_use_numpy(ns):
+    rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    fourth = pb.library.custom_op(f"{ns}::fourth", mutates_args=())(_fourth)
+    fourth.register_autograd(_fourth_backward, setup_context=_keep_inputs)
+    fourth.register_vmap(lambda info, in_dims, x: (fourth(x), in_dims[0]))
+    x = pb.tensor(rows, requires_grad=True)
+    (got,) = pb.autograd.grad(pb.func.vmap(fourth, in_dims=1)(x).sum(), x)
+    np.testing.assert_allclose(got.numpy(), 4 * rows**3)
+    got = pb.func.grad(lambda x: pb.func.vmap(fourth)(x).sum())(pb.tensor(rows))
+    np.testing.assert_allclose(got.numpy(), 4 * rows**3)
+
+
+def _fourth(x: pb.Tensor) -> pb.Tensor:
+    return pb.tensor(x.detach().numpy() ** 4)
+
+
+def _keep_inputs(ctx, inputs, output):
+    ctx.save_for_backward(*inputs)
+
+
+def _fourth_backward(ctx, g):
+    (x,) = ctx.saved_tensors
+    return pb.tensor(4 * x.detach().numpy() ** 3 * g.numpy())
+
+
 def test_saved_tensor_hooks_and_anomaly_mode(cube, leaf):
     x, packed = leaf(2), []
     with graph.saved_tensors_hooks(lambda t: packed.append(t.tolist()) or t, lambda t: t):
