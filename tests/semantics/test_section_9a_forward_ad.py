@@ -182,6 +182,45 @@ def test_rule_9_8_earlier_views_follow_a_base_that_becomes_dual():
 
 
 @pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("how", ["base", "another view", "under no_grad"])
+def test_rule_9_8_earlier_views_of_a_base_that_requires_grad_follow_too(how):
+    w = t(1.0, 2.0, 3.0, requires_grad=True)
+    base = w * 1
+    views = [base[1:], base[1:][:2]]
+    factor = fwd.make_dual(t(1.0, 2.0, 3.0), t(4.0, 5.0, 6.0))
+    if how == "base":
+        base.mul_(factor)
+    elif how == "another view":
+        base[:].mul_(factor)
+    else:
+        with pb.no_grad():
+            base.mul_(factor)
+    for view in views:
+        slope = tangent(view * view)
+        assert slope.tolist() == [80.0, 324.0]
+        with pb.no_grad():
+            assert tangent(view * view).tolist() == [80.0, 324.0]
+        if how != "under no_grad":  # the slope is 2 w² f f', and by w that is 4 w f f'
+            (gradient,) = pb.autograd.grad(slope.sum(), w, retain_graph=True)
+            assert gradient.tolist() == [0.0, 80.0, 216.0]
+
+
+def test_rule_9_8_earlier_views_follow_where_levels_nest():
+    def f(x):
+        def inner(s):
+            base = x * 1
+            view = base[1:]
+            base.mul_(s)
+            return view * view
+
+        return pb.func.jvp(inner, (x,), (x,))[1].sum()
+
+    # At x the tangent of x**2 * s**2 by s in the direction x is 2 * x**4.
+    assert pb.func.grad(f)(t(1.0, 2.0, 3.0)).tolist() == [0.0, 64.0, 216.0]
+    assert pb.func.jacfwd(f)(t(1.0, 2.0, 3.0)).tolist() == [0.0, 64.0, 216.0]
+
+
+@pytest.mark.usefixtures("level")
 def test_rule_9_9_a_tangent_follows_into_out():
     # PyTorch refuses; here out= is a write like any other, with its history and its tangent.
     out = pb.zeros(1)

@@ -8,8 +8,12 @@ differentiated backwards too.
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.level import Level
@@ -28,7 +32,7 @@ from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import TRANSFORM, StateGuard
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.meta import View
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["Function", "dual_kernel", "follow_base", "remember_tangents"]
 
@@ -40,12 +44,36 @@ _new = object.__new__
 def follow_base(tensor: Tensor) -> None:
     """Gives a view the tangents of its base, which may have become dual after the view was made."""
     view = view_of(tensor)
-    if view is None or tensor._flags & DUAL or not view.base._flags & DUAL:
+    if view is None or not view.base._flags & DUAL:
         return
-    if is_left_behind(view):
-        raise left_behind_error()
+    own = tangents_of(tensor)
     for level, tangent in tangents_of(view.base).items():
-        set_tangent(tensor, level, view.replay(tensors, tangent))
+        if level not in own:
+            if is_left_behind(view):
+                raise left_behind_error()
+            set_tangent(tensor, level, view.replay(tensors, tangent))
+
+
+def _holders(tensor: Tensor) -> int:
+    return sys.getrefcount(tensor._counter)
+
+
+_alone = fresh(np.zeros(()))
+_alone._counter = [0]
+_ALONE = _holders(_alone)  # what is counted for a tensor without views differs between Pythons
+
+
+def _tell_views(base: Tensor, but: int) -> None:
+    """Gives the first tangent of a base to the views that it has already; `but` need not know.
+
+    A view of a tensor that does not require grad looks for itself, by its flag PLAIN_VIEW. Others
+    do not, and nobody keeps a list of them. What they share with their base is the version counter.
+    """
+    if base._counter is None or _holders(base) <= _ALONE + but:
+        return
+    for tensor in gc.get_referrers(base._counter):
+        if type(tensor) is Tensor and tensor._flags & REQUIRES_GRAD:
+            follow_base(tensor)
 
 
 def dual_kernel(
@@ -243,6 +271,7 @@ def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
             _write_through(output, view, level, tangent)
         else:
             set_tangent(output, level, tangent)
+            _tell_views(output, 0)
 
 
 def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) -> None:
@@ -254,6 +283,7 @@ def _write_through(output: Tensor, view: View, level: Level, tangent: Tensor) ->
     if whole is None:
         whole = zeros_like(base)
         set_tangent(base, level, whole)
+        _tell_views(base, 1)
     part = view.replay(tensors, whole)
     tensors.copy_(part, tangent)
     set_tangent(output, level, part)
