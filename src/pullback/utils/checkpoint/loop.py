@@ -4,6 +4,9 @@ The loop becomes one node. Forward, every step is recorded to find out which ten
 besides its state, and then forgotten; some states are kept. Backward, the steps are recorded again,
 last first, starting from kept states, and each is differentiated by a small backward pass.
 ``step.py`` has the single step, ``schedule.py`` tells which states to keep.
+
+A pass whose gradients are to be differentiated again, or that carries tangents or many samples,
+runs the whole loop once more with its history and goes through that, as through a plain loop.
 """
 
 from __future__ import annotations
@@ -24,8 +27,6 @@ from pullback.dispatch.modes import MAPPING, TRANSFORM, get_state
 from pullback.errors import (
     AutogradTypeError,
     AutogradValueError,
-    CheckpointError,
-    DerivativeMissingError,
     SavedVersionError,
 )
 from pullback.kernels.random import Generators, watch_generators
@@ -34,7 +35,14 @@ from pullback.utils import pytree
 from pullback.utils.checkpoint.budget import slots_for
 from pullback.utils.checkpoint.randomness import RandomState
 from pullback.utils.checkpoint.schedule import best_split, kept_places
-from pullback.utils.checkpoint.step import Leaves, RecordedStep, Step, next_leaves
+from pullback.utils.checkpoint.step import (
+    Leaves,
+    RecordedStep,
+    Step,
+    WholeLoop,
+    changed_error,
+    next_leaves,
+)
 
 __all__ = ["checkpoint_loop"]
 
@@ -44,7 +52,8 @@ def checkpoint_loop(step: Step, state: Any, n: int, budget: int | str = "500MB")
 
     Gradients are those of the plain loop, also of tensors that the step reads besides its state.
     The states that are kept take no more than the budget; as few steps as possible are run again.
-    One step's own graph, and the state before and after it, come on top.
+    One step's own graph, and the state before and after it, come on top. A backward pass with
+    ``create_graph=True``, or over a batch of gradients, has the memory of the plain loop.
 
     Args:
         step: returns a state like the one that it gets, which it may not write to; it has to do
@@ -176,7 +185,8 @@ class _LoopBackward(Node):
         """Runs the steps backwards."""
         if self.snapshots is FREED:
             raise freed_error(self)
-        self._check_plain(xp, grads)
+        if self._is_watched(xp, grads):
+            return self._connected(xp, grads)
         found = {
             place: xp.to_tensor(grad)._array
             for place, grad in zip(self.places, grads, strict=True)
@@ -194,18 +204,31 @@ class _LoopBackward(Node):
         results = [*first, *(totals.get(edge) for edge in self.captures)]
         return tuple(None if g is None else xp.from_tensor(wrap(g)) for g in results)
 
-    def _check_plain(self, xp: Any, grads: tuple[Any, ...]) -> None:
-        """Refuses what a backward pass on raw arrays cannot do."""
-        if xp is arrays:
-            return
-        given = [grad for grad in grads if grad is not None]
-        if is_grad_enabled() or any(
-            grad._flags & DUAL or not isinstance(grad._array, np.ndarray) for grad in given
-        ):
-            raise DerivativeMissingError(
-                "checkpoint_loop: the backward pass of the loop cannot be differentiated again; "
-                "run the loop as it stands for second derivatives"
+    def _is_watched(self, xp: Any, grads: tuple[Any, ...]) -> bool:
+        """Whether gradients have to carry more than arrays can: a history, tangents, samples."""
+        return xp is not arrays and (
+            is_grad_enabled()
+            or any(
+                g._flags & DUAL or not isinstance(g._array, np.ndarray)
+                for g in grads
+                if g is not None
             )
+        )
+
+    def _connected(self, xp: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Runs the loop as it stands once more, and differentiates that."""
+        start: _Snapshot = self.snapshots[0]
+        with start.random.restored(self.generators):
+            whole = WholeLoop(
+                self, self.step, self.spec, start.load(), self.needs[0], self.captures
+            )
+        given = {
+            place: xp.to_tensor(grad)
+            for place, grad in zip(self.places, grads, strict=True)
+            if grad is not None
+        }
+        found = whole.gradients(given, is_grad_enabled())
+        return tuple(None if g is None else xp.from_tensor(g) for g in found)
 
     def _back(
         self,
@@ -228,10 +251,7 @@ class _LoopBackward(Node):
                     self._keep(snapshots, at, leaves)
             recorded = RecordedStep(self, self.step, self.spec, leaves, self.needs[index])
         if not recorded.captures.keys() <= set(self.captures):
-            raise CheckpointError(
-                "checkpoint_loop: run again, the step reads a tensor that it did not read at "
-                "first; it has to do the same every time"
-            )
+            raise changed_error()
         return recorded.differentiate(grads, totals)
 
     def release(self) -> None:

@@ -3,6 +3,9 @@
 A step's graph ends at ``_Outside`` nodes. One stands for each tensor of the state that the step
 gets, and one for each edge that leads out of the step, to what it *captures*. Which nodes belong to
 the step is told by their sequence numbers, which know the step that was running.
+
+Where gradients are to be differentiated again, all steps are recorded as one, and its graph ends at
+``_Bridge`` nodes, which lead on to what is outside: ``WholeLoop``.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from pullback.errors import CheckpointError, InplaceError
 from pullback.tensor.tensor import Tensor, meta_of, share_counter, version_of, wrap
 from pullback.utils import pytree
 
-__all__ = ["Leaves", "RecordedStep", "Step", "next_leaves"]
+__all__ = ["Leaves", "RecordedStep", "Step", "WholeLoop", "changed_error", "next_leaves"]
 
 Step = Callable[[Any], Any]
 Leaves = list[Any]  # of a state: tensors without history, and whatever else it has
@@ -29,10 +32,11 @@ Leaves = list[Any]  # of a state: tensors without history, and whatever else it 
 class _Outside(Node):
     """Where a step's graph ends."""
 
-    __slots__ = ()
+    __slots__ = ("loop",)
 
-    def __init__(self, shape: tuple[int, ...], dtype: Any):
-        self._edges = ()
+    def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any):
+        self.loop = loop
+        self._edges: tuple[Edge, ...] = ()
         self._hooks = None
         self._seq = next_sequence_number()
         self._shape = shape
@@ -44,6 +48,20 @@ class _Outside(Node):
             "checkpoint_loop: a tensor that was computed inside a step is used outside of it, "
             "where its history is unknown. Make it part of the state that the step returns."
         )
+
+
+class _Bridge(_Outside):
+    """Where the graph of a whole loop ends, and that of what is outside begins."""
+
+    __slots__ = ()
+
+    def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any, edge: Edge):
+        super().__init__(loop, shape, dtype)
+        self._edges = (edge,)
+
+    def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - a node's form
+        """The same gradient."""
+        return grads
 
 
 def next_leaves(step: Step, spec: pytree.Spec, leaves: Leaves) -> Leaves:
@@ -117,6 +135,7 @@ class RecordedStep:
     def __init__(self, loop: Any, step: Step, spec: pytree.Spec, leaves: Leaves, needs: Any):
         self._owner = _Owner(loop)
         self._sources: dict[int, _Outside] = {}
+        self._prepare()
         given = [
             self._leaf(place, leaf) if isinstance(leaf, Tensor) and needs[place] else leaf
             for place, leaf in enumerate(leaves)
@@ -130,14 +149,23 @@ class RecordedStep:
         }
         self._cut()
 
+    def _prepare(self) -> None:
+        """Comes before everything that is recorded."""
+
     def _leaf(self, place: int, leaf: Tensor) -> Tensor:
         """A leaf on the memory of a tensor of the state, whose gradient is ours to take."""
         made = wrap(leaf._array)
         share_counter(made, leaf)
         made._flags |= REQUIRES_GRAD
-        source = self._sources[place] = _Outside(leaf.shape, leaf.dtype)
+        source = self._sources[place] = _Outside(self._owner.loop, leaf.shape, leaf.dtype)
         meta_of(made).accumulator = ref(source)
         return made
+
+    def _captured(self, edge: Edge) -> _Outside:
+        """A new end for an edge that leads out of the step."""
+        node, number = edge
+        assert node is not None
+        return _Outside(self._owner.loop, *output_of(node, number))
 
     def _cut(self) -> None:
         """Leads every edge out of the step to an ``_Outside`` node."""
@@ -146,7 +174,7 @@ class RecordedStep:
         seen: set[Node] = set()
 
         def inner(edge: Edge) -> Edge:
-            node, number = edge
+            node = edge[0]
             if node is None or node in own:
                 return edge
             owner = getattr(node._seq, "owner", None)
@@ -155,13 +183,14 @@ class RecordedStep:
                     seen.add(node)
                     stack.append(node)
                 return edge
-            if isinstance(node, _Outside) or getattr(owner, "loop", None) is self._owner.loop:
+            loop = node.loop if isinstance(node, _Outside) else getattr(owner, "loop", None)
+            if loop is self._owner.loop:
                 raise CheckpointError(
                     "checkpoint_loop: the step reads a tensor that an earlier step has computed "
                     "and not returned; make it part of the state"
                 )
             if edge not in self.captures:
-                self.captures[edge] = _Outside(*output_of(node, number))
+                self.captures[edge] = self._captured(edge)
             return self.captures[edge], 0
 
         self._roots = {place: inner(edge) for place, edge in self._roots.items()}
@@ -193,3 +222,74 @@ class RecordedStep:
             for place, grad in zip(self._sources, found[:count], strict=True)
             if grad is not None
         }
+
+
+class WholeLoop(RecordedStep):
+    """All steps of a loop as one, connected to what is outside, as a plain loop would be.
+
+    Its gradients have a history, or tangents, or many samples: what the pass around it asks for.
+    """
+
+    def __init__(
+        self,
+        loop: Any,
+        step: Step,
+        spec: pytree.Spec,
+        leaves: Leaves,
+        needs: tuple[bool, ...],
+        captures: list[Edge],
+    ):
+        """`captures` are the edges that lead out, as the steps were first recorded."""
+        self._known = captures
+        super().__init__(loop, _repeated(step, loop.n), spec, leaves, needs)
+
+    def _prepare(self) -> None:
+        """Makes the bridges: the numbers of nodes in front of them have to be higher."""
+        edges = list(self._owner.loop._edges)
+        count = len(edges) - len(self._known)
+        self._state_edges = iter(edges[:count])
+        self._bridges = {
+            known: _Bridge(self._owner.loop, *output_of(known[0], known[1]), edge)  # type: ignore[arg-type]
+            for known, edge in zip(self._known, edges[count:], strict=True)
+        }
+
+    def _leaf(self, place: int, leaf: Tensor) -> Tensor:
+        made = wrap(leaf._array)
+        share_counter(made, leaf)
+        made._flags |= REQUIRES_GRAD
+        edge = next(self._state_edges)
+        source = _Bridge(self._owner.loop, leaf.shape, leaf.dtype, edge)
+        self._sources[place] = source
+        made._edge = (source, 0)
+        return made
+
+    def _captured(self, edge: Edge) -> _Outside:
+        if edge not in self._bridges:
+            raise changed_error()
+        return self._bridges[edge]
+
+    def gradients(self, grads: dict[int, Tensor], create_graph: bool) -> list[Tensor | None]:
+        """The gradients of the state before the loop, and of what it captures."""
+        roots: list[Any] = [(*self._roots[place], grad) for place, grad in grads.items()]
+        wanted = [*self._sources.values(), *self._bridges.values()]
+        task = GraphTask(create_graph=create_graph, retain_graph=create_graph)
+        task.capture((end, 0, place) for place, end in enumerate(wanted))
+        captured = task.run(roots)
+        return [task.xp.to_tensor(captured.get(place)) for place in range(len(wanted))]
+
+
+def _repeated(step: Step, n: int) -> Step:
+    def run(state: Any) -> Any:
+        for _ in range(n):
+            state = step(state)
+        return state
+
+    return run
+
+
+def changed_error() -> CheckpointError:
+    """The error for a step that does something else when it is run again."""
+    return CheckpointError(
+        "checkpoint_loop: run again, the step reads a tensor that it did not read at first; it has "
+        "to do the same every time"
+    )
