@@ -392,9 +392,9 @@ def test_mutation_of_saved_payloads_copies_them():
 
 
 def test_marks_end_with_their_nodes():
-    before = set(payload_nodes._marked)
+    before = set(payload_nodes.marked)
     x = counted(DATA, requires_grad=True)
     y = (x * 2.0).sum()
-    assert len(payload_nodes._marked) == len(before) + 3
+    assert len(payload_nodes.marked) == len(before) + 3
     del x, y
-    assert set(payload_nodes._marked) == before
+    assert set(payload_nodes.marked) == before

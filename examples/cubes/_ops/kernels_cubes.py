@@ -9,7 +9,7 @@ import numpy as np
 
 import cubes.kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class CubeBackward0(Node):
+class CubeBackward0(OperatorNode):
     """cube(Tensor self) -> Tensor
 
     self: grad * conj(3 * self * self)
@@ -61,7 +61,7 @@ class CubeBackward0(Node):
         node.self = FREED
 
 
-class WeightedCubesBackward0(Node):
+class WeightedCubesBackward0(OperatorNode):
     """weighted_cubes(Tensor self, Tensor weight, float power=3.0) -> Tensor
 
     self: grad * conj(weight * power * self ** (power - 1))

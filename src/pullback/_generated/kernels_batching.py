@@ -9,7 +9,7 @@ import numpy as np
 
 import pullback.batching.crossing
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class AddLevelBackward0(Node):
+class AddLevelBackward0(OperatorNode):
     """_add_level(Tensor(a) self, int axis, int level) -> Tensor(a)
 
     self: out_of_level(grad, axis, level, self.shape[axis])
@@ -53,7 +53,7 @@ class AddLevelBackward0(Node):
         return (xp.out_of_level(grad, axis, level, self_shape[axis]),)
 
 
-class ExpandLevelBackward0(Node):
+class ExpandLevelBackward0(OperatorNode):
     """_expand_level(Tensor(a) self, int level, int size) -> Tensor(a)
 
     self: sum_over_level(grad, level, size)
@@ -75,7 +75,7 @@ class ExpandLevelBackward0(Node):
         return (xp.sum_over_level(grad, level, size),)
 
 
-class RemoveLevelBackward0(Node):
+class RemoveLevelBackward0(OperatorNode):
     """_remove_level(Tensor self, int axis, int level) -> Tensor
 
     self: _add_level(grad, axis, level)
@@ -97,7 +97,7 @@ class RemoveLevelBackward0(Node):
         return (xp._add_level(grad, axis, level),)
 
 
-class SumLevelBackward0(Node):
+class SumLevelBackward0(OperatorNode):
     """_sum_level(Tensor self, int level, int size) -> Tensor
 
     self: _expand_level(grad, level, size)
@@ -136,7 +136,7 @@ def _add_level_node(self, axis, level):
     node = AddLevelBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
     return node
@@ -146,7 +146,7 @@ def _add_level_record(self, axis, level):
     node = AddLevelBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
     return record_view(

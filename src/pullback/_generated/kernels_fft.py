@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class FftFftBackward0(Node):
+class FftFftBackward0(OperatorNode):
     """fft_fft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: resized(fft_ifft(grad, None, axis, adjoint_norm(norm)), axis, self.shape[axis])
@@ -61,7 +61,7 @@ class FftFftBackward0(Node):
         )
 
 
-class FftFftshiftBackward0(Node):
+class FftFftshiftBackward0(OperatorNode):
     """fft_fftshift(Tensor self, int[1]? axes=None) -> Tensor
 
     self: fft_ifftshift(grad, axes)
@@ -81,7 +81,7 @@ class FftFftshiftBackward0(Node):
         return (xp.fft_ifftshift(grad, axes),)
 
 
-class FftIfftBackward0(Node):
+class FftIfftBackward0(OperatorNode):
     """fft_ifft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: resized(fft_fft(grad, None, axis, adjoint_norm(norm)), axis, self.shape[axis])
@@ -109,7 +109,7 @@ class FftIfftBackward0(Node):
         )
 
 
-class FftIfftshiftBackward0(Node):
+class FftIfftshiftBackward0(OperatorNode):
     """fft_ifftshift(Tensor self, int[1]? axes=None) -> Tensor
 
     self: fft_fftshift(grad, axes)
@@ -129,7 +129,7 @@ class FftIfftshiftBackward0(Node):
         return (xp.fft_fftshift(grad, axes),)
 
 
-class FftIrfftBackward0(Node):
+class FftIrfftBackward0(OperatorNode):
     """fft_irfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: irfft_grad(grad, self.shape, axis, norm)
@@ -153,7 +153,7 @@ class FftIrfftBackward0(Node):
         return (xp.irfft_grad(grad, self_shape, axis, norm),)
 
 
-class FftRfftBackward0(Node):
+class FftRfftBackward0(OperatorNode):
     """fft_rfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: rfft_grad(grad, self.shape, n, axis, norm)
@@ -187,7 +187,7 @@ def fft_fft_node(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
     return node
@@ -197,7 +197,7 @@ def fft_fft_record(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
     return recorded(node, kernels.fft.fft(self._array, n, axis, norm))
@@ -247,7 +247,7 @@ def fft_ifft_node(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
     return node
@@ -257,7 +257,7 @@ def fft_ifft_record(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
     return recorded(node, kernels.fft.ifft(self._array, n, axis, norm))
@@ -307,7 +307,7 @@ def fft_irfft_node(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
     return node
@@ -317,7 +317,7 @@ def fft_irfft_record(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
     return recorded(node, kernels.fft.irfft(self._array, n, axis, norm))
@@ -339,7 +339,7 @@ def fft_rfft_node(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.n = n
     node.axis = axis
     node.norm = norm
@@ -350,7 +350,7 @@ def fft_rfft_record(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.n = n
     node.axis = axis
     node.norm = norm

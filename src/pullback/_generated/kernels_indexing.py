@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class CopyBackward0(Node):
+class CopyBackward0(OperatorNode):
     """copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)
 
     self: zeros_like(grad)
@@ -60,7 +60,7 @@ class CopyBackward0(Node):
         return (grad_of_self, grad_of_src)
 
 
-class FillBackward0(Node):
+class FillBackward0(OperatorNode):
     """fill_(Tensor(a!) self, Tensor value) -> Tensor(a!)
 
     self: zeros_like(grad)
@@ -91,7 +91,7 @@ class FillBackward0(Node):
         return (grad_of_self, grad_of_value)
 
 
-class GatherBackward0(Node):
+class GatherBackward0(OperatorNode):
     """gather(Tensor self, int axis, Tensor index) -> Tensor
 
     self: scatter_add(zeros_for(grad, self.shape), axis, index, grad)
@@ -113,7 +113,11 @@ class GatherBackward0(Node):
         self_shape = node.self_shape
         axis = node.axis
         index = node.index
-        if type(index) is Tensor and index._counter is None and index._meta is None:
+        if (
+            type(index) is Tensor
+            and (index._counter is None or index._counter[0] == node.index_v)
+            and (index._meta is None or not index._meta.detached)
+        ):
             index = index._array
         else:
             index = xp.load(node, index, node.index_v)
@@ -126,7 +130,7 @@ class GatherBackward0(Node):
         node.index = FREED
 
 
-class GetitemBackward0(Node):
+class GetitemBackward0(OperatorNode):
     """getitem(Tensor(a) self, __torch__.torch.classes.pullback.Index index) -> Tensor(a)
 
     self: getitem_backward(grad, self.shape, index)
@@ -148,7 +152,7 @@ class GetitemBackward0(Node):
         return (Part(grad, self_shape, index),)
 
 
-class GetitemBackwardBackward0(Node):
+class GetitemBackwardBackward0(OperatorNode):
     """getitem_backward(Tensor grad_output, int[] shape, __torch__.torch.classes.pullback.Index index) -> Tensor
 
     grad_output: getitem(grad, index)
@@ -168,7 +172,7 @@ class GetitemBackwardBackward0(Node):
         return (xp.getitem(grad, index),)
 
 
-class IndexBackward0(Node):
+class IndexBackward0(OperatorNode):
     """index(Tensor self, Tensor?[] indices) -> Tensor
 
     self: index_put(zeros_for(grad, self.shape), indices, grad, True)
@@ -197,7 +201,7 @@ class IndexBackward0(Node):
         node.indices = FREED
 
 
-class IndexAddBackward0(Node):
+class IndexAddBackward0(OperatorNode):
     """index_add(Tensor self, int axis, Tensor index, Tensor source) -> Tensor
 
     self: grad
@@ -228,7 +232,11 @@ class IndexAddBackward0(Node):
             grad_of_self = None
         if to_source is not None:
             index = node.index
-            if type(index) is Tensor and index._counter is None and index._meta is None:
+            if (
+                type(index) is Tensor
+                and (index._counter is None or index._counter[0] == node.index_v)
+                and (index._meta is None or not index._meta.detached)
+            ):
                 index = index._array
             else:
                 index = xp.load(node, index, node.index_v)
@@ -243,7 +251,7 @@ class IndexAddBackward0(Node):
         node.index = FREED
 
 
-class IndexPutBackward0(Node):
+class IndexPutBackward0(OperatorNode):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
 
     self: grad if accumulate else index_put(grad, indices, zeros([], grad.dtype))
@@ -289,7 +297,7 @@ class IndexPutBackward0(Node):
         node.indices = FREED
 
 
-class IndexPutBackward1(Node):
+class IndexPutBackward1(OperatorNode):
     """index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)
 
     self: grad if accumulate else index_put(grad, indices, zeros([], grad.dtype))
@@ -335,7 +343,7 @@ class IndexPutBackward1(Node):
         node.indices = FREED
 
 
-class MaskedFillBackward0(Node):
+class MaskedFillBackward0(OperatorNode):
     """masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor
 
     self: masked_fill(grad, mask, zeros([], grad.dtype))
@@ -358,7 +366,11 @@ class MaskedFillBackward0(Node):
 
     def run(node, xp, grad, keep):
         mask = node.mask
-        if type(mask) is Tensor and mask._counter is None and mask._meta is None:
+        if (
+            type(mask) is Tensor
+            and (mask._counter is None or mask._counter[0] == node.mask_v)
+            and (mask._meta is None or not mask._meta.detached)
+        ):
             mask = mask._array
         else:
             mask = xp.load(node, mask, node.mask_v)
@@ -379,7 +391,7 @@ class MaskedFillBackward0(Node):
         node.mask = FREED
 
 
-class PutAlongAxisBackward0(Node):
+class PutAlongAxisBackward0(OperatorNode):
     """put_along_axis(Tensor self, Tensor indices, Tensor values, int? axis=-1, bool accumulate=False) -> Tensor
 
     self: grad if accumulate else put_along_axis(grad, indices, zeros([], grad.dtype), axis)
@@ -410,7 +422,11 @@ class PutAlongAxisBackward0(Node):
 
     def run(node, xp, grad, keep):
         indices = node.indices
-        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+        if (
+            type(indices) is Tensor
+            and (indices._counter is None or indices._counter[0] == node.indices_v)
+            and (indices._meta is None or not indices._meta.detached)
+        ):
             indices = indices._array
         else:
             indices = xp.load(node, indices, node.indices_v)
@@ -437,7 +453,7 @@ class PutAlongAxisBackward0(Node):
         node.indices = FREED
 
 
-class ScatterBackward0(Node):
+class ScatterBackward0(OperatorNode):
     """scatter(Tensor self, int axis, Tensor index, Tensor src) -> Tensor
 
     self: scatter(grad, axis, index, zeros([], grad.dtype))
@@ -464,7 +480,11 @@ class ScatterBackward0(Node):
     def run(node, xp, grad, keep):
         axis = node.axis
         index = node.index
-        if type(index) is Tensor and index._counter is None and index._meta is None:
+        if (
+            type(index) is Tensor
+            and (index._counter is None or index._counter[0] == node.index_v)
+            and (index._meta is None or not index._meta.detached)
+        ):
             index = index._array
         else:
             index = xp.load(node, index, node.index_v)
@@ -485,7 +505,7 @@ class ScatterBackward0(Node):
         node.index = FREED
 
 
-class ScatterAddBackward0(Node):
+class ScatterAddBackward0(OperatorNode):
     """scatter_add(Tensor self, int axis, Tensor index, Tensor src) -> Tensor
 
     self: grad
@@ -516,7 +536,11 @@ class ScatterAddBackward0(Node):
             grad_of_self = None
         if to_src is not None:
             index = node.index
-            if type(index) is Tensor and index._counter is None and index._meta is None:
+            if (
+                type(index) is Tensor
+                and (index._counter is None or index._counter[0] == node.index_v)
+                and (index._meta is None or not index._meta.detached)
+            ):
                 index = index._array
             else:
                 index = xp.load(node, index, node.index_v)
@@ -531,7 +555,7 @@ class ScatterAddBackward0(Node):
         node.index = FREED
 
 
-class TakeAlongAxisBackward0(Node):
+class TakeAlongAxisBackward0(OperatorNode):
     """take_along_axis(Tensor self, Tensor indices, int? axis=-1) -> Tensor
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
@@ -552,7 +576,11 @@ class TakeAlongAxisBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         indices = node.indices
-        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+        if (
+            type(indices) is Tensor
+            and (indices._counter is None or indices._counter[0] == node.indices_v)
+            and (indices._meta is None or not indices._meta.detached)
+        ):
             indices = indices._array
         else:
             indices = xp.load(node, indices, node.indices_v)
@@ -566,7 +594,7 @@ class TakeAlongAxisBackward0(Node):
         node.indices = FREED
 
 
-class ZeroBackward0(Node):
+class ZeroBackward0(OperatorNode):
     """zero_(Tensor(a!) self) -> Tensor(a!)
 
     self: zeros_like(grad)
@@ -702,7 +730,7 @@ def getitem_node(self, index):
     node = GetitemBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.index = index
     return node
 
@@ -711,7 +739,7 @@ def getitem_record(self, index):
     node = GetitemBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.index = index
     return record_view(
         node,

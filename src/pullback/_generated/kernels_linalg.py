@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class AdjugateBackward0(Node):
+class AdjugateBackward0(OperatorNode):
     """_adjugate(Tensor self) -> Tensor
 
     self: adjugate_grad(grad, self)
@@ -47,7 +47,11 @@ class AdjugateBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -60,7 +64,7 @@ class AdjugateBackward0(Node):
         node.self = FREED
 
 
-class InvOrInfBackward0(Node):
+class InvOrInfBackward0(OperatorNode):
     """_inv_or_inf(Tensor self) -> Tensor
 
     self: inv_grad(grad, result)
@@ -92,7 +96,7 @@ class InvOrInfBackward0(Node):
         node.result = save_output(result)
 
 
-class LinalgCholeskyBackward0(Node):
+class LinalgCholeskyBackward0(OperatorNode):
     """linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor
 
     self: cholesky_grad(grad, result, upper)
@@ -126,7 +130,7 @@ class LinalgCholeskyBackward0(Node):
         node.result = save_output(result)
 
 
-class LinalgCrossBackward0(Node):
+class LinalgCrossBackward0(OperatorNode):
     """linalg_cross(Tensor self, Tensor other, *, int axis=-1) -> Tensor
 
     other: cross_grad(grad, conj(self), other.shape, axis)
@@ -158,7 +162,11 @@ class LinalgCrossBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -167,7 +175,11 @@ class LinalgCrossBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -182,7 +194,7 @@ class LinalgCrossBackward0(Node):
         node.self = node.other = FREED
 
 
-class LinalgDetBackward0(Node):
+class LinalgDetBackward0(OperatorNode):
     """linalg_det(Tensor self) -> Tensor
 
     self: det_grad(grad, self)
@@ -200,7 +212,11 @@ class LinalgDetBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -213,7 +229,7 @@ class LinalgDetBackward0(Node):
         node.self = FREED
 
 
-class LinalgEigBackward0(Node):
+class LinalgEigBackward0(OperatorNode):
     """linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)
 
     self: eig_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors)
@@ -242,7 +258,7 @@ class LinalgEigBackward0(Node):
         node.eigenvectors = save_output(eigenvectors, 1)
 
 
-class LinalgEighBackward0(Node):
+class LinalgEighBackward0(OperatorNode):
     """linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)
 
     self: eigh_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors)
@@ -271,7 +287,7 @@ class LinalgEighBackward0(Node):
         node.eigenvectors = save_output(eigenvectors, 1)
 
 
-class LinalgEigvalsBackward0(Node):
+class LinalgEigvalsBackward0(OperatorNode):
     """linalg_eigvals(Tensor self) -> Tensor
 
     self: eigvals_grad(grad, self)
@@ -289,7 +305,11 @@ class LinalgEigvalsBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -302,7 +322,7 @@ class LinalgEigvalsBackward0(Node):
         node.self = FREED
 
 
-class LinalgEigvalshBackward0(Node):
+class LinalgEigvalshBackward0(OperatorNode):
     """linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor
 
     self: eigvalsh_grad(grad, self, UPLO)
@@ -321,7 +341,11 @@ class LinalgEigvalshBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -335,7 +359,7 @@ class LinalgEigvalshBackward0(Node):
         node.self = FREED
 
 
-class LinalgExpmBackward0(Node):
+class LinalgExpmBackward0(OperatorNode):
     """linalg_expm(Tensor self) -> Tensor
 
     self: expm_frechet(mh(self), grad)
@@ -353,7 +377,11 @@ class LinalgExpmBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -366,7 +394,7 @@ class LinalgExpmBackward0(Node):
         node.self = FREED
 
 
-class LinalgInvBackward0(Node):
+class LinalgInvBackward0(OperatorNode):
     """linalg_inv(Tensor self) -> Tensor
 
     self: inv_grad(grad, result)
@@ -398,7 +426,7 @@ class LinalgInvBackward0(Node):
         node.result = save_output(result)
 
 
-class LinalgLstsqBackward0(Node):
+class LinalgLstsqBackward0(OperatorNode):
     """linalg_lstsq(Tensor self, Tensor other, float? rcond=None) -> (Tensor x, Tensor residuals, Tensor rank, Tensor s)
 
     self, other: lstsq_grad(grads, self, other, x, grad_input_mask)
@@ -428,7 +456,7 @@ class LinalgLstsqBackward0(Node):
         node.x = save_output(x, 0)
 
 
-class LinalgPinvBackward0(Node):
+class LinalgPinvBackward0(OperatorNode):
     """linalg_pinv(Tensor self, float? rcond=None, bool hermitian=False, *, float? rtol=None) -> Tensor
 
     self: pinv_grad(grad, self, result)
@@ -447,7 +475,11 @@ class LinalgPinvBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -466,7 +498,7 @@ class LinalgPinvBackward0(Node):
         node.result = save_output(result)
 
 
-class LinalgQrBackward0(Node):
+class LinalgQrBackward0(OperatorNode):
     """linalg_qr(Tensor self, str mode='reduced') -> (Tensor Q, Tensor R)
 
     self: qr_grad(grad_Q, grad_R, Q, R)
@@ -495,7 +527,7 @@ class LinalgQrBackward0(Node):
         node.R = save_output(R, 1)
 
 
-class LinalgSlogdetBackward0(Node):
+class LinalgSlogdetBackward0(OperatorNode):
     """linalg_slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)
 
     self: slogdet_grad(grad_sign, grad_logabsdet, self, sign)
@@ -523,7 +555,7 @@ class LinalgSlogdetBackward0(Node):
         node.sign = save_output(sign, 0)
 
 
-class LinalgSolveBackward0(Node):
+class LinalgSolveBackward0(OperatorNode):
     """linalg_solve(Tensor self, Tensor other) -> Tensor
 
     self, other: solve_grad(grad, self, result, other.ndim == 1, grad_input_mask)
@@ -548,7 +580,11 @@ class LinalgSolveBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -572,7 +608,7 @@ class LinalgSolveBackward0(Node):
         node.result = save_output(result)
 
 
-class LinalgSvdBackward0(Node):
+class LinalgSvdBackward0(OperatorNode):
     """linalg_svd(Tensor self, bool full_matrices=True, bool hermitian=False) -> (Tensor U, Tensor S, Tensor Vh)
 
     self: svd_grad(grads, U, S, Vh)
@@ -601,7 +637,7 @@ class LinalgSvdBackward0(Node):
         node.Vh = save_output(Vh, 2)
 
 
-class LinalgSvdvalsBackward0(Node):
+class LinalgSvdvalsBackward0(OperatorNode):
     """linalg_svdvals(Tensor self) -> Tensor
 
     self: svdvals_grad(grad, self)
@@ -619,7 +655,11 @@ class LinalgSvdvalsBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -632,7 +672,7 @@ class LinalgSvdvalsBackward0(Node):
         node.self = FREED
 
 
-class LinalgVectorNormBackward0(Node):
+class LinalgVectorNormBackward0(OperatorNode):
     """linalg_vector_norm(Tensor self, *, int[1]? axis=None, bool keepdims=False, Scalar ord=2) -> Tensor
 
     self: vector_norm_grad(grad, self, result, axis, keepdims, ord)
@@ -654,7 +694,11 @@ class LinalgVectorNormBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)

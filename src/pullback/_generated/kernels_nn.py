@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class DropoutBackward0(Node):
+class DropoutBackward0(OperatorNode):
     """_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor output, Tensor mask)
 
     self: _masked_scale(grad, mask, dropout_scale(p))
@@ -57,7 +57,7 @@ class DropoutBackward0(Node):
         node.mask = save_output(mask, 1)
 
 
-class EmbeddingBackwardBackward0(Node):
+class EmbeddingBackwardBackward0(OperatorNode):
     """_embedding_backward(Tensor grad_output, Tensor indices, int rows, int? padding_idx=None) -> Tensor
 
     grad_output: embedding_rows(grad, indices, padding_idx)
@@ -76,7 +76,11 @@ class EmbeddingBackwardBackward0(Node):
 
     def run(node, xp, grad, keep):
         indices = node.indices
-        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+        if (
+            type(indices) is Tensor
+            and (indices._counter is None or indices._counter[0] == node.indices_v)
+            and (indices._meta is None or not indices._meta.detached)
+        ):
             indices = indices._array
         else:
             indices = xp.load(node, indices, node.indices_v)
@@ -90,7 +94,7 @@ class EmbeddingBackwardBackward0(Node):
         node.indices = FREED
 
 
-class MaskedScaleBackward0(Node):
+class MaskedScaleBackward0(OperatorNode):
     """_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor
 
     self: _masked_scale(grad, mask, scale)
@@ -109,7 +113,11 @@ class MaskedScaleBackward0(Node):
 
     def run(node, xp, grad, keep):
         mask = node.mask
-        if type(mask) is Tensor and mask._counter is None and mask._meta is None:
+        if (
+            type(mask) is Tensor
+            and (mask._counter is None or mask._counter[0] == node.mask_v)
+            and (mask._meta is None or not mask._meta.detached)
+        ):
             mask = mask._array
         else:
             mask = xp.load(node, mask, node.mask_v)
@@ -123,7 +131,7 @@ class MaskedScaleBackward0(Node):
         node.mask = FREED
 
 
-class SafeSoftmaxBackward0(Node):
+class SafeSoftmaxBackward0(OperatorNode):
     """_safe_softmax(Tensor self, int axis=-1) -> Tensor
 
     self: softmax_vjp(grad, result, axis)
@@ -157,7 +165,7 @@ class SafeSoftmaxBackward0(Node):
         node.result = save_output(result)
 
 
-class EmbeddingBackward0(Node):
+class EmbeddingBackward0(OperatorNode):
     """embedding(Tensor self, Tensor weight, int? padding_idx=None) -> Tensor
 
     weight: _embedding_backward(grad, self, weight.shape[0], padding_idx)
@@ -177,7 +185,11 @@ class EmbeddingBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -192,7 +204,7 @@ class EmbeddingBackward0(Node):
         node.self = FREED
 
 
-class LinearBackward0(Node):
+class LinearBackward0(OperatorNode):
     """linear(Tensor self, Tensor weight, Tensor? bias=None) -> Tensor
 
     bias: grad
@@ -224,7 +236,11 @@ class LinearBackward0(Node):
             grad_of_bias = None
         if to_self is not None:
             weight = node.weight
-            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+            if (
+                type(weight) is Tensor
+                and (weight._counter is None or weight._counter[0] == node.weight_v)
+                and (weight._meta is None or not weight._meta.detached)
+            ):
                 weight = weight._array
             else:
                 weight = xp.load(node, weight, node.weight_v)
@@ -233,7 +249,11 @@ class LinearBackward0(Node):
             grad_of_self = None
         if to_weight is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)

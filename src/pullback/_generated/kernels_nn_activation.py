@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class EluCurveBackward0(Node):
+class EluCurveBackward0(OperatorNode):
     """_elu_curve(Tensor self, float alpha, float scale, float input_scale) -> Tensor
 
     self: grad * input_scale * result
@@ -65,7 +65,7 @@ class EluCurveBackward0(Node):
         node.result = save_output(result)
 
 
-class EluSlopeBackward0(Node):
+class EluSlopeBackward0(OperatorNode):
     """_elu_slope(Tensor self, float alpha, float scale, float input_scale) -> Tensor
 
     self: grad * _elu_curve(self, alpha, scale, input_scale)
@@ -87,7 +87,11 @@ class EluSlopeBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -103,7 +107,7 @@ class EluSlopeBackward0(Node):
         node.self = FREED
 
 
-class GeluSlopeBackward0(Node):
+class GeluSlopeBackward0(OperatorNode):
     """_gelu_slope(Tensor self, *, str approximate='none') -> Tensor
 
     self: grad * gelu_curve(self, approximate)
@@ -123,7 +127,11 @@ class GeluSlopeBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -137,7 +145,7 @@ class GeluSlopeBackward0(Node):
         node.self = FREED
 
 
-class HardswishSlopeBackward0(Node):
+class HardswishSlopeBackward0(OperatorNode):
     """_hardswish_slope(Tensor self) -> Tensor
 
     self: _pass_between(grad, self, -3.0, 3.0) / 3
@@ -156,7 +164,11 @@ class HardswishSlopeBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -169,7 +181,7 @@ class HardswishSlopeBackward0(Node):
         node.self = FREED
 
 
-class LogsigmoidSlopeBackward0(Node):
+class LogsigmoidSlopeBackward0(OperatorNode):
     """_logsigmoid_slope(Tensor self) -> Tensor
 
     self: grad * result * (result - 1)
@@ -203,7 +215,7 @@ class LogsigmoidSlopeBackward0(Node):
         node.result = save_output(result)
 
 
-class MishSlopeBackward0(Node):
+class MishSlopeBackward0(OperatorNode):
     """_mish_slope(Tensor self) -> Tensor
 
     self: grad * mish_curve(self)
@@ -222,7 +234,11 @@ class MishSlopeBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -235,7 +251,7 @@ class MishSlopeBackward0(Node):
         node.self = FREED
 
 
-class PassAboveBackward0(Node):
+class PassAboveBackward0(OperatorNode):
     """_pass_above(Tensor grad_output, Tensor self, float bound) -> Tensor
 
     grad_output: _pass_above(grad, self, bound)
@@ -254,7 +270,11 @@ class PassAboveBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -268,7 +288,7 @@ class PassAboveBackward0(Node):
         node.self = FREED
 
 
-class PassBetweenBackward0(Node):
+class PassBetweenBackward0(OperatorNode):
     """_pass_between(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
     grad_output: _pass_between(grad, self, low, high)
@@ -288,7 +308,11 @@ class PassBetweenBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -303,7 +327,7 @@ class PassBetweenBackward0(Node):
         node.self = FREED
 
 
-class PassLeakyBackward0(Node):
+class PassLeakyBackward0(OperatorNode):
     """_pass_leaky(Tensor grad_output, Tensor self, float slope) -> Tensor
 
     grad_output: _pass_leaky(grad, self, slope)
@@ -322,7 +346,11 @@ class PassLeakyBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -336,7 +364,7 @@ class PassLeakyBackward0(Node):
         node.self = FREED
 
 
-class PassOutsideBackward0(Node):
+class PassOutsideBackward0(OperatorNode):
     """_pass_outside(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
     grad_output: _pass_outside(grad, self, low, high)
@@ -356,7 +384,11 @@ class PassOutsideBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -371,7 +403,7 @@ class PassOutsideBackward0(Node):
         node.self = FREED
 
 
-class PreluBackward0(Node):
+class PreluBackward0(OperatorNode):
     """_prelu(Tensor self, Tensor weight) -> Tensor
 
     self: where(self > 0, grad, grad * weight)
@@ -395,14 +427,22 @@ class PreluBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         (to_self, _), (to_weight, _) = node._edges
         if to_self is not None:
             weight = node.weight
-            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+            if (
+                type(weight) is Tensor
+                and (weight._counter is None or weight._counter[0] == node.weight_v)
+                and (weight._meta is None or not weight._meta.detached)
+            ):
                 weight = weight._array
             else:
                 weight = xp.load(node, weight, node.weight_v)
@@ -421,7 +461,7 @@ class PreluBackward0(Node):
         node.self = node.weight = FREED
 
 
-class SiluSlopeBackward0(Node):
+class SiluSlopeBackward0(OperatorNode):
     """_silu_slope(Tensor self) -> Tensor
 
     self: grad * silu_curve(self)
@@ -440,7 +480,11 @@ class SiluSlopeBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -453,7 +497,7 @@ class SiluSlopeBackward0(Node):
         node.self = FREED
 
 
-class CeluBackward0(Node):
+class CeluBackward0(OperatorNode):
     """celu(Tensor self, float alpha=1.0) -> Tensor
 
     self: grad * _elu_slope(self, alpha, 1.0, 1.0 / alpha)
@@ -473,7 +517,11 @@ class CeluBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -487,7 +535,7 @@ class CeluBackward0(Node):
         node.self = FREED
 
 
-class EluBackward0(Node):
+class EluBackward0(OperatorNode):
     """elu(Tensor self, float alpha=1.0) -> Tensor
 
     self: grad * _elu_slope(self, alpha, 1.0, 1.0)
@@ -507,7 +555,11 @@ class EluBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -521,7 +573,7 @@ class EluBackward0(Node):
         node.self = FREED
 
 
-class GeluBackward0(Node):
+class GeluBackward0(OperatorNode):
     """gelu(Tensor self, *, str approximate='none') -> Tensor
 
     self: grad * _gelu_slope(self, approximate=approximate)
@@ -541,7 +593,11 @@ class GeluBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -555,7 +611,7 @@ class GeluBackward0(Node):
         node.self = FREED
 
 
-class HardshrinkBackward0(Node):
+class HardshrinkBackward0(OperatorNode):
     """hardshrink(Tensor self, float lambd=0.5) -> Tensor
 
     self: _pass_outside(grad, self, -lambd, lambd)
@@ -574,7 +630,11 @@ class HardshrinkBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -588,7 +648,7 @@ class HardshrinkBackward0(Node):
         node.self = FREED
 
 
-class HardsigmoidBackward0(Node):
+class HardsigmoidBackward0(OperatorNode):
     """hardsigmoid(Tensor self) -> Tensor
 
     self: _pass_between(grad, self, -3.0, 3.0) / 6
@@ -607,7 +667,11 @@ class HardsigmoidBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -620,7 +684,7 @@ class HardsigmoidBackward0(Node):
         node.self = FREED
 
 
-class HardswishBackward0(Node):
+class HardswishBackward0(OperatorNode):
     """hardswish(Tensor self) -> Tensor
 
     self: grad * _hardswish_slope(self)
@@ -639,7 +703,11 @@ class HardswishBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -652,7 +720,7 @@ class HardswishBackward0(Node):
         node.self = FREED
 
 
-class HardtanhBackward0(Node):
+class HardtanhBackward0(OperatorNode):
     """hardtanh(Tensor self, float min_val=-1.0, float max_val=1.0) -> Tensor
 
     self: _pass_between(grad, self, min_val, max_val)
@@ -672,7 +740,11 @@ class HardtanhBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -687,7 +759,7 @@ class HardtanhBackward0(Node):
         node.self = FREED
 
 
-class LeakyReluBackward0(Node):
+class LeakyReluBackward0(OperatorNode):
     """leaky_relu(Tensor self, float negative_slope=0.01) -> Tensor
 
     self: _pass_leaky(grad, self, negative_slope)
@@ -706,7 +778,11 @@ class LeakyReluBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -720,7 +796,7 @@ class LeakyReluBackward0(Node):
         node.self = FREED
 
 
-class LogSoftmaxBackward0(Node):
+class LogSoftmaxBackward0(OperatorNode):
     """log_softmax(Tensor self, int axis=-1) -> Tensor
 
     self: grad - exp(result) * sum(grad, axis, True)
@@ -755,7 +831,7 @@ class LogSoftmaxBackward0(Node):
         node.result = save_output(result)
 
 
-class LogsigmoidBackward0(Node):
+class LogsigmoidBackward0(OperatorNode):
     """logsigmoid(Tensor self) -> Tensor
 
     self: grad * _logsigmoid_slope(self)
@@ -774,7 +850,11 @@ class LogsigmoidBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -787,7 +867,7 @@ class LogsigmoidBackward0(Node):
         node.self = FREED
 
 
-class MishBackward0(Node):
+class MishBackward0(OperatorNode):
     """mish(Tensor self) -> Tensor
 
     self: grad * _mish_slope(self)
@@ -806,7 +886,11 @@ class MishBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -819,7 +903,7 @@ class MishBackward0(Node):
         node.self = FREED
 
 
-class ReluBackward0(Node):
+class ReluBackward0(OperatorNode):
     """relu(Tensor self) -> Tensor
 
     self: _pass_above(grad, result, 0.0)
@@ -851,7 +935,7 @@ class ReluBackward0(Node):
         node.result = save_output(result)
 
 
-class Relu6Backward0(Node):
+class Relu6Backward0(OperatorNode):
     """relu6(Tensor self) -> Tensor
 
     self: _pass_between(grad, self, 0.0, 6.0)
@@ -869,7 +953,11 @@ class Relu6Backward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -882,7 +970,7 @@ class Relu6Backward0(Node):
         node.self = FREED
 
 
-class SeluBackward0(Node):
+class SeluBackward0(OperatorNode):
     """selu(Tensor self) -> Tensor
 
     self: grad * _elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0)
@@ -901,7 +989,11 @@ class SeluBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -914,7 +1006,7 @@ class SeluBackward0(Node):
         node.self = FREED
 
 
-class SiluBackward0(Node):
+class SiluBackward0(OperatorNode):
     """silu(Tensor self) -> Tensor
 
     self: grad * _silu_slope(self)
@@ -933,7 +1025,11 @@ class SiluBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -946,7 +1042,7 @@ class SiluBackward0(Node):
         node.self = FREED
 
 
-class SoftmaxBackward0(Node):
+class SoftmaxBackward0(OperatorNode):
     """softmax(Tensor self, int axis=-1) -> Tensor
 
     self: softmax_vjp(grad, result, axis)
@@ -980,7 +1076,7 @@ class SoftmaxBackward0(Node):
         node.result = save_output(result)
 
 
-class SoftshrinkBackward0(Node):
+class SoftshrinkBackward0(OperatorNode):
     """softshrink(Tensor self, float lambd=0.5) -> Tensor
 
     self: _pass_outside(grad, self, -lambd, lambd)
@@ -999,7 +1095,11 @@ class SoftshrinkBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1013,7 +1113,7 @@ class SoftshrinkBackward0(Node):
         node.self = FREED
 
 
-class SoftsignBackward0(Node):
+class SoftsignBackward0(OperatorNode):
     """softsign(Tensor self) -> Tensor
 
     self: grad / (1 + abs(self)) / (1 + abs(self))
@@ -1032,7 +1132,11 @@ class SoftsignBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1045,7 +1149,7 @@ class SoftsignBackward0(Node):
         node.self = FREED
 
 
-class TanhshrinkBackward0(Node):
+class TanhshrinkBackward0(OperatorNode):
     """tanhshrink(Tensor self) -> Tensor
 
     self: grad * conj(square(self - result))
@@ -1065,7 +1169,11 @@ class TanhshrinkBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1084,7 +1192,7 @@ class TanhshrinkBackward0(Node):
         node.result = save_output(result)
 
 
-class ThresholdBackward0(Node):
+class ThresholdBackward0(OperatorNode):
     """threshold(Tensor self, float threshold, float value) -> Tensor
 
     self: _pass_above(grad, self, threshold)
@@ -1103,7 +1211,11 @@ class ThresholdBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)

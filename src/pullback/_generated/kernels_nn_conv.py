@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class Col2ImBackward0(Node):
+class Col2ImBackward0(OperatorNode):
     """_col2im(Tensor self, int[] output_size, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor
 
     self: _im2col(grad, kernel_size, dilation, padding, stride)
@@ -55,7 +55,7 @@ class Col2ImBackward0(Node):
         return (xp._im2col(grad, kernel_size, dilation, padding, stride),)
 
 
-class ConvBackward0(Node):
+class ConvBackward0(OperatorNode):
     """_conv(Tensor self, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     bias: sum_of_channels(grad)
@@ -125,7 +125,11 @@ class ConvBackward0(Node):
             grad_of_bias = None
         if to_self is not None:
             weight = node.weight
-            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+            if (
+                type(weight) is Tensor
+                and (weight._counter is None or weight._counter[0] == node.weight_v)
+                and (weight._meta is None or not weight._meta.detached)
+            ):
                 weight = weight._array
             else:
                 weight = xp.load(node, weight, node.weight_v)
@@ -136,7 +140,11 @@ class ConvBackward0(Node):
             grad_of_self = None
         if to_weight is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -153,7 +161,7 @@ class ConvBackward0(Node):
         node.weight = node.self = FREED
 
 
-class ConvInputBackward0(Node):
+class ConvInputBackward0(OperatorNode):
     """_conv_input(Tensor grad_output, Tensor weight, int[] space, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     grad_output: _conv(grad, conj(weight), None, stride, padding, dilation, groups)
@@ -205,7 +213,11 @@ class ConvInputBackward0(Node):
         (to_grad_output, _), (to_weight, _) = node._edges
         if to_grad_output is not None:
             weight = node.weight
-            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+            if (
+                type(weight) is Tensor
+                and (weight._counter is None or weight._counter[0] == node.weight_v)
+                and (weight._meta is None or not weight._meta.detached)
+            ):
                 weight = weight._array
             else:
                 weight = xp.load(node, weight, node.weight_v)
@@ -218,8 +230,8 @@ class ConvInputBackward0(Node):
             grad_output = node.grad_output
             if (
                 type(grad_output) is Tensor
-                and grad_output._counter is None
-                and grad_output._meta is None
+                and (grad_output._counter is None or grad_output._counter[0] == node.grad_output_v)
+                and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
             else:
@@ -237,7 +249,7 @@ class ConvInputBackward0(Node):
         node.weight = node.grad_output = FREED
 
 
-class ConvWeightBackward0(Node):
+class ConvWeightBackward0(OperatorNode):
     """_conv_weight(Tensor self, Tensor grad_output, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     grad_output: _conv(conj(self), grad, None, stride, padding, dilation, groups)
@@ -289,7 +301,11 @@ class ConvWeightBackward0(Node):
         (to_self, _), (to_grad_output, _) = node._edges
         if to_grad_output is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -302,8 +318,8 @@ class ConvWeightBackward0(Node):
             grad_output = node.grad_output
             if (
                 type(grad_output) is Tensor
-                and grad_output._counter is None
-                and grad_output._meta is None
+                and (grad_output._counter is None or grad_output._counter[0] == node.grad_output_v)
+                and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
             else:
@@ -321,7 +337,7 @@ class ConvWeightBackward0(Node):
         node.self = node.grad_output = FREED
 
 
-class Im2ColBackward0(Node):
+class Im2ColBackward0(OperatorNode):
     """_im2col(Tensor self, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor
 
     self: _col2im(grad, self.shape[2:], kernel_size, dilation, padding, stride)
@@ -665,7 +681,7 @@ def _im2col_node(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -677,7 +693,7 @@ def _im2col_record(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class EuclideanBackward0(Node):
+class EuclideanBackward0(OperatorNode):
     """_euclidean(Tensor self, Tensor other) -> Tensor
 
     other: euclidean_vjp(matrix_transpose(grad), other, self, matrix_transpose(result))
@@ -56,12 +56,20 @@ class EuclideanBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -90,7 +98,7 @@ class EuclideanBackward0(Node):
         node.result = save_output(result)
 
 
-class LengthBackward0(Node):
+class LengthBackward0(OperatorNode):
     """_length(Tensor self, float ord, int axis) -> Tensor
 
     self: grad * length_slope(self, result, ord, axis)
@@ -112,7 +120,11 @@ class LengthBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)

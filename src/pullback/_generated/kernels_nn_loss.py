@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class BceBackward0(Node):
+class BceBackward0(OperatorNode):
     """_bce(Tensor self, Tensor target) -> Tensor
 
     self: grad * bce_slope(self, target)
@@ -56,14 +56,22 @@ class BceBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         (to_self, _), (to_target, _) = node._edges
         if to_self is not None:
             target = node.target
-            if type(target) is Tensor and target._counter is None and target._meta is None:
+            if (
+                type(target) is Tensor
+                and (target._counter is None or target._counter[0] == node.target_v)
+                and (target._meta is None or not target._meta.detached)
+            ):
                 target = target._array
             else:
                 target = xp.load(node, target, node.target_v)
@@ -82,7 +90,7 @@ class BceBackward0(Node):
         node.self = node.target = FREED
 
 
-class BceWithLogitsBackward0(Node):
+class BceWithLogitsBackward0(OperatorNode):
     """_bce_with_logits(Tensor self, Tensor target, Tensor? pos_weight=None) -> Tensor
 
     self, target, pos_weight: bce_logits_vjp(grad, self, target, pos_weight, grad_input_mask)
@@ -107,17 +115,29 @@ class BceWithLogitsBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         target = node.target
-        if type(target) is Tensor and target._counter is None and target._meta is None:
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
             target = target._array
         else:
             target = xp.load(node, target, node.target_v)
         pos_weight = node.pos_weight
-        if type(pos_weight) is Tensor and pos_weight._counter is None and pos_weight._meta is None:
+        if (
+            type(pos_weight) is Tensor
+            and (pos_weight._counter is None or pos_weight._counter[0] == node.pos_weight_v)
+            and (pos_weight._meta is None or not pos_weight._meta.detached)
+        ):
             pos_weight = pos_weight._array
         else:
             pos_weight = xp.load(node, pos_weight, node.pos_weight_v)
@@ -134,7 +154,7 @@ class BceWithLogitsBackward0(Node):
         node.self = node.target = node.pos_weight = FREED
 
 
-class PickBackward0(Node):
+class PickBackward0(OperatorNode):
     """_pick(Tensor self, Tensor target, int ignore_index) -> Tensor
 
     self: _place(grad, target, self.shape[1 if self.ndim > 1 else 0], ignore_index)
@@ -157,7 +177,11 @@ class PickBackward0(Node):
         self_shape = node.self_shape
         self_ndim = node.self_ndim
         target = node.target
-        if type(target) is Tensor and target._counter is None and target._meta is None:
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
             target = target._array
         else:
             target = xp.load(node, target, node.target_v)
@@ -171,7 +195,7 @@ class PickBackward0(Node):
         node.target = FREED
 
 
-class PlaceBackward0(Node):
+class PlaceBackward0(OperatorNode):
     """_place(Tensor grad_output, Tensor target, int classes, int ignore_index) -> Tensor
 
     grad_output: _pick(grad, target, ignore_index)
@@ -190,7 +214,11 @@ class PlaceBackward0(Node):
 
     def run(node, xp, grad, keep):
         target = node.target
-        if type(target) is Tensor and target._counter is None and target._meta is None:
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
             target = target._array
         else:
             target = xp.load(node, target, node.target_v)
@@ -204,7 +232,7 @@ class PlaceBackward0(Node):
         node.target = FREED
 
 
-class HuberLossBackward0(Node):
+class HuberLossBackward0(OperatorNode):
     """huber_loss(Tensor self, Tensor target, *, str reduction='mean', float delta=1.0) -> Tensor
 
     self, target: difference_vjp(grad, 'huber', self, target, reduction, delta, grad_input_mask)
@@ -230,12 +258,20 @@ class HuberLossBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         target = node.target
-        if type(target) is Tensor and target._counter is None and target._meta is None:
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
             target = target._array
         else:
             target = xp.load(node, target, node.target_v)
@@ -254,7 +290,7 @@ class HuberLossBackward0(Node):
         node.self = node.target = FREED
 
 
-class L1LossBackward0(Node):
+class L1LossBackward0(OperatorNode):
     """l1_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor
 
     self, target: difference_vjp(grad, 'l1', self, target, reduction, 0.0, grad_input_mask)
@@ -279,12 +315,20 @@ class L1LossBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         target = node.target
-        if type(target) is Tensor and target._counter is None and target._meta is None:
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
             target = target._array
         else:
             target = xp.load(node, target, node.target_v)
@@ -302,7 +346,7 @@ class L1LossBackward0(Node):
         node.self = node.target = FREED
 
 
-class MseLossBackward0(Node):
+class MseLossBackward0(OperatorNode):
     """mse_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor
 
     self, target: difference_vjp(grad, 'mse', self, target, reduction, 0.0, grad_input_mask)
@@ -327,12 +371,20 @@ class MseLossBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         target = node.target
-        if type(target) is Tensor and target._counter is None and target._meta is None:
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
             target = target._array
         else:
             target = xp.load(node, target, node.target_v)
@@ -350,7 +402,7 @@ class MseLossBackward0(Node):
         node.self = node.target = FREED
 
 
-class SmoothL1LossBackward0(Node):
+class SmoothL1LossBackward0(OperatorNode):
     """smooth_l1_loss(Tensor self, Tensor target, *, str reduction='mean', float beta=1.0) -> Tensor
 
     self, target: difference_vjp(grad, 'smooth_l1', self, target, reduction, beta, grad_input_mask)
@@ -376,12 +428,20 @@ class SmoothL1LossBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         target = node.target
-        if type(target) is Tensor and target._counter is None and target._meta is None:
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
             target = target._array
         else:
             target = xp.load(node, target, node.target_v)

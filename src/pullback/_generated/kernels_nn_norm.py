@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class NormBackward0(Node):
+class NormBackward0(OperatorNode):
     """_norm(Tensor self, Tensor? weight, Tensor? bias, int[] axis, float eps) -> (Tensor output, Tensor mean, Tensor var)
 
     self, weight, bias: norm_vjp(grads, self, weight, mean, var, axis, eps, grad_input_mask)
@@ -66,7 +66,7 @@ class NormBackward0(Node):
         node.var = save_output(var, 2)
 
 
-class RmsNormBackward0(Node):
+class RmsNormBackward0(OperatorNode):
     """_rms_norm(Tensor self, Tensor? weight, int[] axis, float eps) -> (Tensor output, Tensor square)
 
     self, weight: rms_norm_vjp(grads, self, weight, square, axis, eps, grad_input_mask)

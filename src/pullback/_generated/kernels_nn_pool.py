@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class AdaptiveAvgBackward0(Node):
+class AdaptiveAvgBackward0(OperatorNode):
     """_adaptive_avg(Tensor self, int axis, int size) -> Tensor
 
     self: _adaptive_avg_backward(grad, axis, self.shape[axis])
@@ -51,7 +51,7 @@ class AdaptiveAvgBackward0(Node):
         return (xp._adaptive_avg_backward(grad, axis, self_shape[axis]),)
 
 
-class AdaptiveAvgBackwardBackward0(Node):
+class AdaptiveAvgBackwardBackward0(OperatorNode):
     """_adaptive_avg_backward(Tensor grad_output, int axis, int length) -> Tensor
 
     grad_output: _adaptive_avg(grad, axis, grad_output.shape[axis])
@@ -73,7 +73,7 @@ class AdaptiveAvgBackwardBackward0(Node):
         return (xp._adaptive_avg(grad, axis, grad_output_shape[axis]),)
 
 
-class AdaptiveMaxPoolBackward0(Node):
+class AdaptiveMaxPoolBackward0(OperatorNode):
     """_adaptive_max_pool(Tensor self, int[] size) -> (Tensor values, Tensor indices)
 
     self: _plane_scatter(grad, indices, self.shape)
@@ -101,7 +101,7 @@ class AdaptiveMaxPoolBackward0(Node):
         node.indices = save_output(indices, 1)
 
 
-class AvgPoolBackward0(Node):
+class AvgPoolBackward0(OperatorNode):
     """_avg_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
 
     self: _avg_pool_backward(grad, self.shape[2:], kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -171,7 +171,7 @@ class AvgPoolBackward0(Node):
         )
 
 
-class AvgPoolBackwardBackward0(Node):
+class AvgPoolBackwardBackward0(OperatorNode):
     """_avg_pool_backward(Tensor grad_output, int[] space, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
 
     grad_output: _avg_pool(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -223,7 +223,7 @@ class AvgPoolBackwardBackward0(Node):
         )
 
 
-class MaxPoolBackward0(Node):
+class MaxPoolBackward0(OperatorNode):
     """_max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor values, Tensor indices)
 
     self: _plane_scatter(grad, indices, self.shape)
@@ -251,7 +251,7 @@ class MaxPoolBackward0(Node):
         node.indices = save_output(indices, 1)
 
 
-class PlaneGatherBackward0(Node):
+class PlaneGatherBackward0(OperatorNode):
     """_plane_gather(Tensor self, Tensor indices) -> Tensor
 
     self: _plane_scatter(grad, indices, self.shape)
@@ -271,7 +271,11 @@ class PlaneGatherBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         indices = node.indices
-        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+        if (
+            type(indices) is Tensor
+            and (indices._counter is None or indices._counter[0] == node.indices_v)
+            and (indices._meta is None or not indices._meta.detached)
+        ):
             indices = indices._array
         else:
             indices = xp.load(node, indices, node.indices_v)
@@ -284,7 +288,7 @@ class PlaneGatherBackward0(Node):
         node.indices = FREED
 
 
-class PlaneScatterBackward0(Node):
+class PlaneScatterBackward0(OperatorNode):
     """_plane_scatter(Tensor grad_output, Tensor indices, int[] shape) -> Tensor
 
     grad_output: _plane_gather(grad, indices)
@@ -302,7 +306,11 @@ class PlaneScatterBackward0(Node):
 
     def run(node, xp, grad, keep):
         indices = node.indices
-        if type(indices) is Tensor and indices._counter is None and indices._meta is None:
+        if (
+            type(indices) is Tensor
+            and (indices._counter is None or indices._counter[0] == node.indices_v)
+            and (indices._meta is None or not indices._meta.detached)
+        ):
             indices = indices._array
         else:
             indices = xp.load(node, indices, node.indices_v)
@@ -315,7 +323,7 @@ class PlaneScatterBackward0(Node):
         node.indices = FREED
 
 
-class ResizeBackward0(Node):
+class ResizeBackward0(OperatorNode):
     """_resize(Tensor self, int axis, int size, str mode, bool align_corners, float? scale) -> Tensor
 
     self: _resize_backward(grad, axis, self.shape[axis], mode, align_corners, scale)
@@ -343,7 +351,7 @@ class ResizeBackward0(Node):
         return (xp._resize_backward(grad, axis, self_shape[axis], mode, align_corners, scale),)
 
 
-class ResizeBackwardBackward0(Node):
+class ResizeBackwardBackward0(OperatorNode):
     """_resize_backward(Tensor grad_output, int axis, int length, str mode, bool align_corners, float? scale) -> Tensor
 
     grad_output: _resize(grad, axis, grad_output.shape[axis], mode, align_corners, scale)
@@ -379,7 +387,7 @@ def _adaptive_avg_node(self, axis, size):
     node = AdaptiveAvgBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     return node
 
@@ -388,7 +396,7 @@ def _adaptive_avg_record(self, axis, size):
     node = AdaptiveAvgBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     return recorded(node, kernels.nn_pool.adaptive_avg(self._array, axis, size))
 
@@ -409,7 +417,7 @@ def _adaptive_avg_backward_node(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
     node._hooks = None
-    node.grad_output_shape = grad_output.shape
+    node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     return node
 
@@ -418,7 +426,7 @@ def _adaptive_avg_backward_record(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
     node._hooks = None
-    node.grad_output_shape = grad_output.shape
+    node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     return recorded(node, kernels.nn_pool.adaptive_avg_backward(grad_output._array, axis, length))
 
@@ -439,7 +447,7 @@ def _adaptive_max_pool_node(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     return node
 
 
@@ -447,7 +455,7 @@ def _adaptive_max_pool_record(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     values, indices = recorded_several(
         node, kernels.nn_pool.adaptive_max_pool(self._array, size), (True, False)
     )
@@ -485,7 +493,7 @@ def _avg_pool_node(
     node = AvgPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -501,7 +509,7 @@ def _avg_pool_record(
     node = AvgPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -646,7 +654,7 @@ def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     return node
 
 
@@ -654,7 +662,7 @@ def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     values, indices = recorded_several(
         node,
         kernels.nn_pool.max_pool(self._array, kernel_size, stride, padding, dilation, ceil_mode),
@@ -744,7 +752,7 @@ def _resize_node(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.mode = mode
     node.align_corners = align_corners
@@ -756,7 +764,7 @@ def _resize_record(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.mode = mode
     node.align_corners = align_corners
@@ -786,7 +794,7 @@ def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale)
     node = ResizeBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
     node._hooks = None
-    node.grad_output_shape = grad_output.shape
+    node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     node.mode = mode
     node.align_corners = align_corners
@@ -798,7 +806,7 @@ def _resize_backward_record(grad_output, axis, length, mode, align_corners, scal
     node = ResizeBackwardBackward0()
     node._edges = (grad_output._edge or edge_of(grad_output),)
     node._hooks = None
-    node.grad_output_shape = grad_output.shape
+    node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     node.mode = mode
     node.align_corners = align_corners

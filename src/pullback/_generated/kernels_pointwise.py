@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -31,7 +31,7 @@ from . import functions_pointwise
 ndarray = np.ndarray
 
 
-class SgnBackward0(Node):
+class SgnBackward0(OperatorNode):
     """_sgn(Tensor self) -> Tensor
 
     self: turned(grad, self, result)
@@ -50,7 +50,11 @@ class SgnBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -69,7 +73,7 @@ class SgnBackward0(Node):
         node.result = save_output(result)
 
 
-class AbsBackward0(Node):
+class AbsBackward0(OperatorNode):
     """abs(Tensor self) -> Tensor
 
     self: real_part(grad) * _sgn(self)
@@ -88,7 +92,11 @@ class AbsBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -101,7 +109,7 @@ class AbsBackward0(Node):
         node.self = FREED
 
 
-class AcosBackward0(Node):
+class AcosBackward0(OperatorNode):
     """acos(Tensor self) -> Tensor
 
     self: -grad / conj(sqrt((1 - self) * (1 + self)))
@@ -120,7 +128,11 @@ class AcosBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -133,7 +145,7 @@ class AcosBackward0(Node):
         node.self = FREED
 
 
-class AcoshBackward0(Node):
+class AcoshBackward0(OperatorNode):
     """acosh(Tensor self) -> Tensor
 
     self: grad / conj(sqrt(self - 1) * sqrt(self + 1))
@@ -152,7 +164,11 @@ class AcoshBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -165,7 +181,7 @@ class AcoshBackward0(Node):
         node.self = FREED
 
 
-class AddBackward0(Node):
+class AddBackward0(OperatorNode):
     """add(Tensor self, Tensor other) -> Tensor
 
     other: grad
@@ -193,7 +209,7 @@ class AddBackward0(Node):
         return (grad_of_self, grad_of_other)
 
 
-class AngleBackward0(Node):
+class AngleBackward0(OperatorNode):
     """angle(Tensor self, bool deg=False) -> Tensor
 
     self: grad * slope_of_angle(self, deg)
@@ -213,7 +229,11 @@ class AngleBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -227,7 +247,7 @@ class AngleBackward0(Node):
         node.self = FREED
 
 
-class AsinBackward0(Node):
+class AsinBackward0(OperatorNode):
     """asin(Tensor self) -> Tensor
 
     self: grad / conj(sqrt((1 - self) * (1 + self)))
@@ -246,7 +266,11 @@ class AsinBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -259,7 +283,7 @@ class AsinBackward0(Node):
         node.self = FREED
 
 
-class AsinhBackward0(Node):
+class AsinhBackward0(OperatorNode):
     """asinh(Tensor self) -> Tensor
 
     self: grad / conj(sqrt(self * self + 1))
@@ -278,7 +302,11 @@ class AsinhBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -291,7 +319,7 @@ class AsinhBackward0(Node):
         node.self = FREED
 
 
-class AstypeBackward0(Node):
+class AstypeBackward0(OperatorNode):
     """astype(Tensor self, dtype dtype) -> Tensor
 
     self: grad
@@ -308,7 +336,7 @@ class AstypeBackward0(Node):
         return (grad,)
 
 
-class AtanBackward0(Node):
+class AtanBackward0(OperatorNode):
     """atan(Tensor self) -> Tensor
 
     self: grad / conj(1 + self * self)
@@ -328,7 +356,11 @@ class AtanBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -341,7 +373,7 @@ class AtanBackward0(Node):
         node.self = FREED
 
 
-class Atan2Backward0(Node):
+class Atan2Backward0(OperatorNode):
     """atan2(Tensor self, Tensor other) -> Tensor
 
     other: grad * (-self / squared_radius(self, other))
@@ -366,12 +398,20 @@ class Atan2Backward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -392,7 +432,7 @@ class Atan2Backward0(Node):
         node.self = node.other = FREED
 
 
-class AtanhBackward0(Node):
+class AtanhBackward0(OperatorNode):
     """atanh(Tensor self) -> Tensor
 
     self: grad / conj((1 - self) * (1 + self))
@@ -412,7 +452,11 @@ class AtanhBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -425,7 +469,7 @@ class AtanhBackward0(Node):
         node.self = FREED
 
 
-class CbrtBackward0(Node):
+class CbrtBackward0(OperatorNode):
     """cbrt(Tensor self) -> Tensor
 
     self: grad / (3 * result * result)
@@ -459,7 +503,7 @@ class CbrtBackward0(Node):
         node.result = save_output(result)
 
 
-class CeilBackward0(Node):
+class CeilBackward0(OperatorNode):
     """ceil(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -476,7 +520,7 @@ class CeilBackward0(Node):
         return (xp.zero_gradient(grad),)
 
 
-class ClampBackward0(Node):
+class ClampBackward0(OperatorNode):
     """clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
 
     max: clamped(self, min, max, None, None, grad)
@@ -503,17 +547,29 @@ class ClampBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         min = node.min
-        if type(min) is Tensor and min._counter is None and min._meta is None:
+        if (
+            type(min) is Tensor
+            and (min._counter is None or min._counter[0] == node.min_v)
+            and (min._meta is None or not min._meta.detached)
+        ):
             min = min._array
         else:
             min = xp.load(node, min, node.min_v)
         max = node.max
-        if type(max) is Tensor and max._counter is None and max._meta is None:
+        if (
+            type(max) is Tensor
+            and (max._counter is None or max._counter[0] == node.max_v)
+            and (max._meta is None or not max._meta.detached)
+        ):
             max = max._array
         else:
             max = xp.load(node, max, node.max_v)
@@ -538,7 +594,7 @@ class ClampBackward0(Node):
         node.self = node.min = node.max = FREED
 
 
-class CloneBackward0(Node):
+class CloneBackward0(OperatorNode):
     """clone(Tensor self) -> Tensor
 
     self: grad
@@ -556,7 +612,7 @@ class CloneBackward0(Node):
         return (grad,)
 
 
-class ComplexBackward0(Node):
+class ComplexBackward0(OperatorNode):
     """complex(Tensor self, Tensor other) -> Tensor
 
     other: imag(grad)
@@ -587,7 +643,7 @@ class ComplexBackward0(Node):
         return (grad_of_self, grad_of_other)
 
 
-class ConjugateBackward0(Node):
+class ConjugateBackward0(OperatorNode):
     """conjugate(Tensor self) -> Tensor
 
     self: conj(grad)
@@ -605,7 +661,7 @@ class ConjugateBackward0(Node):
         return (grad.conjugate(),)
 
 
-class CopysignBackward0(Node):
+class CopysignBackward0(OperatorNode):
     """copysign(Tensor self, Tensor other) -> Tensor
 
     other: zero_gradient(grad)
@@ -635,12 +691,20 @@ class CopysignBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -655,7 +719,7 @@ class CopysignBackward0(Node):
         node.self = node.other = FREED
 
 
-class CosBackward0(Node):
+class CosBackward0(OperatorNode):
     """cos(Tensor self) -> Tensor
 
     self: -grad * conj(sin(self))
@@ -675,7 +739,11 @@ class CosBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -688,7 +756,7 @@ class CosBackward0(Node):
         node.self = FREED
 
 
-class CoshBackward0(Node):
+class CoshBackward0(OperatorNode):
     """cosh(Tensor self) -> Tensor
 
     self: grad * conj(sinh(self))
@@ -708,7 +776,11 @@ class CoshBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -721,7 +793,7 @@ class CoshBackward0(Node):
         node.self = FREED
 
 
-class Deg2RadBackward0(Node):
+class Deg2RadBackward0(OperatorNode):
     """deg2rad(Tensor self) -> Tensor
 
     self: deg2rad(grad)
@@ -738,7 +810,7 @@ class Deg2RadBackward0(Node):
         return (xp.deg2rad(grad),)
 
 
-class DivBackward0(Node):
+class DivBackward0(OperatorNode):
     """div(Tensor self, Tensor other) -> Tensor
 
     other: -grad * conj(self / other / other)
@@ -763,14 +835,22 @@ class DivBackward0(Node):
 
     def run(node, xp, grad, keep):
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -789,7 +869,7 @@ class DivBackward0(Node):
         node.self = node.other = FREED
 
 
-class ExpBackward0(Node):
+class ExpBackward0(OperatorNode):
     """exp(Tensor self) -> Tensor
 
     self: grad * conj(result)
@@ -823,7 +903,7 @@ class ExpBackward0(Node):
         node.result = save_output(result)
 
 
-class Exp2Backward0(Node):
+class Exp2Backward0(OperatorNode):
     """exp2(Tensor self) -> Tensor
 
     self: grad * result * 0.6931471805599453
@@ -857,7 +937,7 @@ class Exp2Backward0(Node):
         node.result = save_output(result)
 
 
-class Expm1Backward0(Node):
+class Expm1Backward0(OperatorNode):
     """expm1(Tensor self) -> Tensor
 
     self: grad * conj(result + 1)
@@ -891,7 +971,7 @@ class Expm1Backward0(Node):
         node.result = save_output(result)
 
 
-class FloorBackward0(Node):
+class FloorBackward0(OperatorNode):
     """floor(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -908,7 +988,7 @@ class FloorBackward0(Node):
         return (xp.zero_gradient(grad),)
 
 
-class FloorDivideBackward0(Node):
+class FloorDivideBackward0(OperatorNode):
     """floor_divide(Tensor self, Tensor other) -> Tensor
 
     other: not_implemented('floor_divide')
@@ -937,7 +1017,7 @@ class FloorDivideBackward0(Node):
         return (grad_of_self, grad_of_other)
 
 
-class FmaxBackward0(Node):
+class FmaxBackward0(OperatorNode):
     """fmax(Tensor self, Tensor other) -> Tensor
 
     other: where((self >= other) | (other != other), 0, grad)
@@ -961,12 +1041,20 @@ class FmaxBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -987,7 +1075,7 @@ class FmaxBackward0(Node):
         node.self = node.other = FREED
 
 
-class FminBackward0(Node):
+class FminBackward0(OperatorNode):
     """fmin(Tensor self, Tensor other) -> Tensor
 
     other: where((self <= other) | (other != other), 0, grad)
@@ -1011,12 +1099,20 @@ class FminBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -1037,7 +1133,7 @@ class FminBackward0(Node):
         node.self = node.other = FREED
 
 
-class FmodBackward0(Node):
+class FmodBackward0(OperatorNode):
     """fmod(Tensor self, Tensor other) -> Tensor
 
     other: -grad * whole_part(self, other, result)
@@ -1064,12 +1160,20 @@ class FmodBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -1094,7 +1198,7 @@ class FmodBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class FrexpBackward0(Node):
+class FrexpBackward0(OperatorNode):
     """frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)
 
     self: ldexp(grad_mantissa, -exponent)
@@ -1121,7 +1225,7 @@ class FrexpBackward0(Node):
         node.exponent = save_output(exponent, 1)
 
 
-class HeavisideBackward0(Node):
+class HeavisideBackward0(OperatorNode):
     """heaviside(Tensor self, Tensor other) -> Tensor
 
     other: not_implemented('heaviside')
@@ -1150,7 +1254,7 @@ class HeavisideBackward0(Node):
         return (grad_of_self, grad_of_other)
 
 
-class HypotBackward0(Node):
+class HypotBackward0(OperatorNode):
     """hypot(Tensor self, Tensor other) -> Tensor
 
     other: grad * (other / result)
@@ -1181,7 +1285,11 @@ class HypotBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -1190,7 +1298,11 @@ class HypotBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -1208,7 +1320,7 @@ class HypotBackward0(Node):
         node.result = save_output(result)
 
 
-class ImagBackward0(Node):
+class ImagBackward0(OperatorNode):
     """imag(Tensor(a) self) -> Tensor(a)
 
     self: grad * 1j
@@ -1226,7 +1338,7 @@ class ImagBackward0(Node):
         return (grad * 1j,)
 
 
-class LdexpBackward0(Node):
+class LdexpBackward0(OperatorNode):
     """ldexp(Tensor self, Tensor other) -> Tensor
 
     self: ldexp(grad, other)
@@ -1244,7 +1356,11 @@ class LdexpBackward0(Node):
 
     def run(node, xp, grad, keep):
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -1257,7 +1373,7 @@ class LdexpBackward0(Node):
         node.other = FREED
 
 
-class LerpBackward0(Node):
+class LerpBackward0(OperatorNode):
     """lerp(Tensor self, Tensor end, Tensor weight) -> Tensor
 
     end: grad * conj(weight)
@@ -1285,7 +1401,11 @@ class LerpBackward0(Node):
 
     def run(node, xp, grad, keep):
         weight = node.weight
-        if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+        if (
+            type(weight) is Tensor
+            and (weight._counter is None or weight._counter[0] == node.weight_v)
+            and (weight._meta is None or not weight._meta.detached)
+        ):
             weight = weight._array
         else:
             weight = xp.load(node, weight, node.weight_v)
@@ -1300,12 +1420,20 @@ class LerpBackward0(Node):
             grad_of_self = None
         if to_weight is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
             end = node.end
-            if type(end) is Tensor and end._counter is None and end._meta is None:
+            if (
+                type(end) is Tensor
+                and (end._counter is None or end._counter[0] == node.end_v)
+                and (end._meta is None or not end._meta.detached)
+            ):
                 end = end._array
             else:
                 end = xp.load(node, end, node.end_v)
@@ -1320,7 +1448,7 @@ class LerpBackward0(Node):
         node.weight = node.self = node.end = FREED
 
 
-class LogBackward0(Node):
+class LogBackward0(OperatorNode):
     """log(Tensor self) -> Tensor
 
     self: grad / conj(self)
@@ -1340,7 +1468,11 @@ class LogBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1353,7 +1485,7 @@ class LogBackward0(Node):
         node.self = FREED
 
 
-class Log10Backward0(Node):
+class Log10Backward0(OperatorNode):
     """log10(Tensor self) -> Tensor
 
     self: grad / (conj(self) * 2.302585092994046)
@@ -1373,7 +1505,11 @@ class Log10Backward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1386,7 +1522,7 @@ class Log10Backward0(Node):
         node.self = FREED
 
 
-class Log1PBackward0(Node):
+class Log1PBackward0(OperatorNode):
     """log1p(Tensor self) -> Tensor
 
     self: grad / conj(self + 1)
@@ -1406,7 +1542,11 @@ class Log1PBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1419,7 +1559,7 @@ class Log1PBackward0(Node):
         node.self = FREED
 
 
-class Log2Backward0(Node):
+class Log2Backward0(OperatorNode):
     """log2(Tensor self) -> Tensor
 
     self: grad / (conj(self) * 0.6931471805599453)
@@ -1439,7 +1579,11 @@ class Log2Backward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1452,7 +1596,7 @@ class Log2Backward0(Node):
         node.self = FREED
 
 
-class LogaddexpBackward0(Node):
+class LogaddexpBackward0(OperatorNode):
     """logaddexp(Tensor self, Tensor other) -> Tensor
 
     other: grad * sigmoid(other - self)
@@ -1477,12 +1621,20 @@ class LogaddexpBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -1503,7 +1655,7 @@ class LogaddexpBackward0(Node):
         node.self = node.other = FREED
 
 
-class Logaddexp2Backward0(Node):
+class Logaddexp2Backward0(OperatorNode):
     """logaddexp2(Tensor self, Tensor other) -> Tensor
 
     other: grad * sigmoid((other - self) * 0.6931471805599453)
@@ -1530,12 +1682,20 @@ class Logaddexp2Backward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -1556,7 +1716,7 @@ class Logaddexp2Backward0(Node):
         node.self = node.other = FREED
 
 
-class MaximumBackward0(Node):
+class MaximumBackward0(OperatorNode):
     """maximum(Tensor self, Tensor other) -> Tensor
 
     other: share(grad, other, self, other > self)
@@ -1580,12 +1740,20 @@ class MaximumBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -1606,7 +1774,7 @@ class MaximumBackward0(Node):
         node.self = node.other = FREED
 
 
-class MinimumBackward0(Node):
+class MinimumBackward0(OperatorNode):
     """minimum(Tensor self, Tensor other) -> Tensor
 
     other: share(grad, other, self, other < self)
@@ -1630,12 +1798,20 @@ class MinimumBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -1656,7 +1832,7 @@ class MinimumBackward0(Node):
         node.self = node.other = FREED
 
 
-class ModfBackward0(Node):
+class ModfBackward0(OperatorNode):
     """modf(Tensor self) -> (Tensor fractional, Tensor integral)
 
     self: grad_fractional
@@ -1674,7 +1850,7 @@ class ModfBackward0(Node):
         return (grad_fractional,)
 
 
-class MulBackward0(Node):
+class MulBackward0(OperatorNode):
     """mul(Tensor self, Tensor other) -> Tensor
 
     other: grad * conj(self)
@@ -1701,7 +1877,11 @@ class MulBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -1710,7 +1890,11 @@ class MulBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -1725,7 +1909,7 @@ class MulBackward0(Node):
         node.self = node.other = FREED
 
 
-class NanToNumBackward0(Node):
+class NanToNumBackward0(OperatorNode):
     """nan_to_num(Tensor self, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor
 
     self: where_finite(self, grad)
@@ -1743,7 +1927,11 @@ class NanToNumBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -1756,7 +1944,7 @@ class NanToNumBackward0(Node):
         node.self = FREED
 
 
-class NegBackward0(Node):
+class NegBackward0(OperatorNode):
     """neg(Tensor self) -> Tensor
 
     self: -grad
@@ -1775,7 +1963,7 @@ class NegBackward0(Node):
         return (-grad,)
 
 
-class NextafterBackward0(Node):
+class NextafterBackward0(OperatorNode):
     """nextafter(Tensor self, Tensor other) -> Tensor
 
     other: not_implemented('nextafter')
@@ -1804,7 +1992,7 @@ class NextafterBackward0(Node):
         return (grad_of_self, grad_of_other)
 
 
-class PolarBackward0(Node):
+class PolarBackward0(OperatorNode):
     """polar(Tensor self, Tensor other) -> Tensor
 
     other: real(grad * conj(result * 1j))
@@ -1837,7 +2025,11 @@ class PolarBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -1855,7 +2047,7 @@ class PolarBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class PositiveBackward0(Node):
+class PositiveBackward0(OperatorNode):
     """positive(Tensor self) -> Tensor
 
     self: grad
@@ -1873,7 +2065,7 @@ class PositiveBackward0(Node):
         return (grad,)
 
 
-class PowBackward0(Node):
+class PowBackward0(OperatorNode):
     """pow(Tensor self, Tensor other) -> Tensor
 
     other: grad * conj(slope_of_exponent(self, other, result))
@@ -1901,12 +2093,20 @@ class PowBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -1933,7 +2133,7 @@ class PowBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class Rad2DegBackward0(Node):
+class Rad2DegBackward0(OperatorNode):
     """rad2deg(Tensor self) -> Tensor
 
     self: rad2deg(grad)
@@ -1950,7 +2150,7 @@ class Rad2DegBackward0(Node):
         return (xp.rad2deg(grad),)
 
 
-class RealBackward0(Node):
+class RealBackward0(OperatorNode):
     """real(Tensor(a) self) -> Tensor(a)
 
     self: grad
@@ -1967,7 +2167,7 @@ class RealBackward0(Node):
         return (grad,)
 
 
-class ReciprocalBackward0(Node):
+class ReciprocalBackward0(OperatorNode):
     """reciprocal(Tensor self) -> Tensor
 
     self: -grad * conj(result * result)
@@ -2001,7 +2201,7 @@ class ReciprocalBackward0(Node):
         node.result = save_output(result)
 
 
-class RemainderBackward0(Node):
+class RemainderBackward0(OperatorNode):
     """remainder(Tensor self, Tensor other) -> Tensor
 
     other: -grad * whole_part(self, other, result)
@@ -2028,12 +2228,20 @@ class RemainderBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -2058,7 +2266,7 @@ class RemainderBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class RintBackward0(Node):
+class RintBackward0(OperatorNode):
     """rint(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -2075,7 +2283,7 @@ class RintBackward0(Node):
         return (xp.zero_gradient(grad),)
 
 
-class RoundBackward0(Node):
+class RoundBackward0(OperatorNode):
     """round(Tensor self, int decimals=0) -> Tensor
 
     self: zero_gradient(grad)
@@ -2092,7 +2300,7 @@ class RoundBackward0(Node):
         return (xp.zero_gradient(grad),)
 
 
-class SignBackward0(Node):
+class SignBackward0(OperatorNode):
     """sign(Tensor self) -> Tensor
 
     self: turned(grad, self, result)
@@ -2111,7 +2319,11 @@ class SignBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -2130,7 +2342,7 @@ class SignBackward0(Node):
         node.result = save_output(result)
 
 
-class SinBackward0(Node):
+class SinBackward0(OperatorNode):
     """sin(Tensor self) -> Tensor
 
     self: grad * conj(cos(self))
@@ -2150,7 +2362,11 @@ class SinBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -2163,7 +2379,7 @@ class SinBackward0(Node):
         node.self = FREED
 
 
-class SincBackward0(Node):
+class SincBackward0(OperatorNode):
     """sinc(Tensor self) -> Tensor
 
     self: grad * conj(slope_of_sinc(self))
@@ -2182,7 +2398,11 @@ class SincBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -2195,7 +2415,7 @@ class SincBackward0(Node):
         node.self = FREED
 
 
-class SinhBackward0(Node):
+class SinhBackward0(OperatorNode):
     """sinh(Tensor self) -> Tensor
 
     self: grad * conj(cosh(self))
@@ -2215,7 +2435,11 @@ class SinhBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -2228,7 +2452,7 @@ class SinhBackward0(Node):
         node.self = FREED
 
 
-class SqrtBackward0(Node):
+class SqrtBackward0(OperatorNode):
     """sqrt(Tensor self) -> Tensor
 
     self: grad / (2 * conj(result))
@@ -2262,7 +2486,7 @@ class SqrtBackward0(Node):
         node.result = save_output(result)
 
 
-class SquareBackward0(Node):
+class SquareBackward0(OperatorNode):
     """square(Tensor self) -> Tensor
 
     self: 2 * grad * conj(self)
@@ -2282,7 +2506,11 @@ class SquareBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -2295,7 +2523,7 @@ class SquareBackward0(Node):
         node.self = FREED
 
 
-class SubBackward0(Node):
+class SubBackward0(OperatorNode):
     """sub(Tensor self, Tensor other) -> Tensor
 
     other: -grad
@@ -2323,7 +2551,7 @@ class SubBackward0(Node):
         return (grad_of_self, grad_of_other)
 
 
-class TanBackward0(Node):
+class TanBackward0(OperatorNode):
     """tan(Tensor self) -> Tensor
 
     self: grad * conj(1 + result * result)
@@ -2357,7 +2585,7 @@ class TanBackward0(Node):
         node.result = save_output(result)
 
 
-class TanhBackward0(Node):
+class TanhBackward0(OperatorNode):
     """tanh(Tensor self) -> Tensor
 
     self: grad - grad * conj(result * result)
@@ -2391,7 +2619,7 @@ class TanhBackward0(Node):
         node.result = save_output(result)
 
 
-class TruncBackward0(Node):
+class TruncBackward0(OperatorNode):
     """trunc(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -2408,7 +2636,7 @@ class TruncBackward0(Node):
         return (xp.zero_gradient(grad),)
 
 
-class ViewAsComplexBackward0(Node):
+class ViewAsComplexBackward0(OperatorNode):
     """view_as_complex(Tensor(a) self) -> Tensor(a)
 
     self: view_as_real(grad)
@@ -2425,7 +2653,7 @@ class ViewAsComplexBackward0(Node):
         return (xp.view_as_real(grad),)
 
 
-class ViewAsRealBackward0(Node):
+class ViewAsRealBackward0(OperatorNode):
     """view_as_real(Tensor(a) self) -> Tensor(a)
 
     self: view_as_complex(grad)
@@ -2442,7 +2670,7 @@ class ViewAsRealBackward0(Node):
         return (xp.view_as_complex(grad),)
 
 
-class WhereBackward0(Node):
+class WhereBackward0(OperatorNode):
     """where(Tensor condition, Tensor self, Tensor other) -> Tensor
 
     other: where(condition, 0, grad)
@@ -2465,7 +2693,11 @@ class WhereBackward0(Node):
 
     def run(node, xp, grad, keep):
         condition = node.condition
-        if type(condition) is Tensor and condition._counter is None and condition._meta is None:
+        if (
+            type(condition) is Tensor
+            and (condition._counter is None or condition._counter[0] == node.condition_v)
+            and (condition._meta is None or not condition._meta.detached)
+        ):
             condition = condition._array
         else:
             condition = xp.load(node, condition, node.condition_v)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class EinsumBackward0(Node):
+class EinsumBackward0(OperatorNode):
     """_einsum(str subscripts, Tensor[] operands, *, bool optimize=False) -> Tensor
 
     operands: einsum_grad(grad, subscripts, operands, optimize, grad_input_mask)
@@ -52,7 +52,7 @@ class EinsumBackward0(Node):
         node.operands = FREED
 
 
-class TensordotBackward0(Node):
+class TensordotBackward0(OperatorNode):
     """_tensordot(Tensor self, Tensor other, int[] axes_self, int[] axes_other) -> Tensor
 
     other: tensordot_to_second(grad, self, other.shape, axes_self, axes_other)
@@ -99,7 +99,11 @@ class TensordotBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -108,7 +112,11 @@ class TensordotBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -123,7 +131,7 @@ class TensordotBackward0(Node):
         node.self = node.other = FREED
 
 
-class ConvolveBackward0(Node):
+class ConvolveBackward0(OperatorNode):
     """convolve(Tensor self, Tensor other, str mode='full') -> Tensor
 
     other: correlate(full_window(grad, self.size, other.size, mode, False), self, 'valid')
@@ -159,7 +167,11 @@ class ConvolveBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -170,7 +182,11 @@ class ConvolveBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -187,7 +203,7 @@ class ConvolveBackward0(Node):
         node.self = node.other = FREED
 
 
-class CorrelateBackward0(Node):
+class CorrelateBackward0(OperatorNode):
     """correlate(Tensor self, Tensor other, str mode='valid') -> Tensor
 
     other: correlate(self, full_window(grad, self.size, other.size, mode, True), 'valid')
@@ -223,7 +239,11 @@ class CorrelateBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -234,7 +254,11 @@ class CorrelateBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -251,7 +275,7 @@ class CorrelateBackward0(Node):
         node.self = node.other = FREED
 
 
-class DotBackward0(Node):
+class DotBackward0(OperatorNode):
     """dot(Tensor self, Tensor other) -> Tensor
 
     other: dot_to_second(grad, self, other.shape)
@@ -281,7 +305,11 @@ class DotBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -290,7 +318,11 @@ class DotBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -305,7 +337,7 @@ class DotBackward0(Node):
         node.self = node.other = FREED
 
 
-class MatmulBackward0(Node):
+class MatmulBackward0(OperatorNode):
     """matmul(Tensor self, Tensor other) -> Tensor
 
     other: matmul_to_second(grad, self, other.shape)
@@ -335,7 +367,11 @@ class MatmulBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -344,7 +380,11 @@ class MatmulBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -359,7 +399,7 @@ class MatmulBackward0(Node):
         node.self = node.other = FREED
 
 
-class OuterBackward0(Node):
+class OuterBackward0(OperatorNode):
     """outer(Tensor self, Tensor other) -> Tensor
 
     other: reshape(matmul(conj(reshape(self, [-1])), grad), other.shape)
@@ -393,7 +433,11 @@ class OuterBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -404,7 +448,11 @@ class OuterBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -421,7 +469,7 @@ class OuterBackward0(Node):
         node.self = node.other = FREED
 
 
-class TraceBackward0(Node):
+class TraceBackward0(OperatorNode):
     """trace(Tensor self, int offset=0, int axis1=0, int axis2=1, dtype? dtype=None) -> Tensor
 
     self: trace_grad(grad, self.shape, offset, axis1, axis2)
@@ -447,7 +495,7 @@ class TraceBackward0(Node):
         return (xp.trace_grad(grad, self_shape, offset, axis1, axis2),)
 
 
-class VecdotBackward0(Node):
+class VecdotBackward0(OperatorNode):
     """vecdot(Tensor self, Tensor other, *, int axis=-1) -> Tensor
 
     other: vecdot_grad(grad, self, other.ndim, axis)
@@ -479,7 +527,11 @@ class VecdotBackward0(Node):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
             self = node.self
-            if type(self) is Tensor and self._counter is None and self._meta is None:
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
@@ -488,7 +540,11 @@ class VecdotBackward0(Node):
             grad_of_other = None
         if to_self is not None:
             other = node.other
-            if type(other) is Tensor and other._counter is None and other._meta is None:
+            if (
+                type(other) is Tensor
+                and (other._counter is None or other._counter[0] == node.other_v)
+                and (other._meta is None or not other._meta.detached)
+            ):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
@@ -885,7 +941,7 @@ def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -896,7 +952,7 @@ def trace_record(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2

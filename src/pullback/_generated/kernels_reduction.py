@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class ExclusiveCumprodBackward0(Node):
+class ExclusiveCumprodBackward0(OperatorNode):
     """_exclusive_cumprod(Tensor self, int axis, bool reverse) -> Tensor
 
     self: exclusive_cumprod_backward(grad, self, result, axis, reverse)
@@ -50,7 +50,11 @@ class ExclusiveCumprodBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -71,7 +75,7 @@ class ExclusiveCumprodBackward0(Node):
         node.result = save_output(result)
 
 
-class RecurrenceBackward0(Node):
+class RecurrenceBackward0(OperatorNode):
     """_recurrence(Tensor self, Tensor factor, int axis, bool reverse) -> Tensor
 
     self, factor: recurrence_backward(grad, factor, result, axis, reverse)
@@ -94,7 +98,11 @@ class RecurrenceBackward0(Node):
 
     def run(node, xp, grad, keep):
         factor = node.factor
-        if type(factor) is Tensor and factor._counter is None and factor._meta is None:
+        if (
+            type(factor) is Tensor
+            and (factor._counter is None or factor._counter[0] == node.factor_v)
+            and (factor._meta is None or not factor._meta.detached)
+        ):
             factor = factor._array
         else:
             factor = xp.load(node, factor, node.factor_v)
@@ -116,7 +124,7 @@ class RecurrenceBackward0(Node):
         node.result = save_output(result)
 
 
-class ShiftBackward0(Node):
+class ShiftBackward0(OperatorNode):
     """_shift(Tensor self, int axis, int by, Scalar fill) -> Tensor
 
     self: _shift(grad, axis, -by, 0)
@@ -138,7 +146,7 @@ class ShiftBackward0(Node):
         return (xp._shift(grad, axis, -by, 0),)
 
 
-class CummaxBackward0(Node):
+class CummaxBackward0(OperatorNode):
     """cummax(Tensor self, int axis) -> (Tensor values, Tensor indices)
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
@@ -167,7 +175,7 @@ class CummaxBackward0(Node):
         node.indices = save_output(indices, 1)
 
 
-class CumminBackward0(Node):
+class CumminBackward0(OperatorNode):
     """cummin(Tensor self, int axis) -> (Tensor values, Tensor indices)
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
@@ -196,7 +204,7 @@ class CumminBackward0(Node):
         node.indices = save_output(indices, 1)
 
 
-class CumprodBackward0(Node):
+class CumprodBackward0(OperatorNode):
     """cumprod(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor
 
     self: cumprod_backward(grad, self, result, axis)
@@ -216,7 +224,11 @@ class CumprodBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -236,7 +248,7 @@ class CumprodBackward0(Node):
         node.result = save_output(result)
 
 
-class CumsumBackward0(Node):
+class CumsumBackward0(OperatorNode):
     """cumsum(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor
 
     self: cumsum_backward(grad, self.shape, axis)
@@ -258,7 +270,7 @@ class CumsumBackward0(Node):
         return (xp.cumsum_backward(grad, self_shape, axis),)
 
 
-class LogcumsumexpBackward0(Node):
+class LogcumsumexpBackward0(OperatorNode):
     """logcumsumexp(Tensor self, int axis) -> Tensor
 
     self: logcumsumexp_backward(grad, self, result, axis)
@@ -278,7 +290,11 @@ class LogcumsumexpBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -298,7 +314,7 @@ class LogcumsumexpBackward0(Node):
         node.result = save_output(result)
 
 
-class LogsumexpBackward0(Node):
+class LogsumexpBackward0(OperatorNode):
     """logsumexp(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * conj(exp_difference(self, result, axis, keepdims))
@@ -325,7 +341,11 @@ class LogsumexpBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -349,7 +369,7 @@ class LogsumexpBackward0(Node):
         node.result = save_output(result)
 
 
-class MaxBackward0(Node):
+class MaxBackward0(OperatorNode):
     """max(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -376,7 +396,11 @@ class MaxBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -400,7 +424,7 @@ class MaxBackward0(Node):
         node.result = save_output(result)
 
 
-class MeanBackward0(Node):
+class MeanBackward0(OperatorNode):
     """mean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor
 
     self: expand_reduced(grad / reduced_count(self.shape, axis), self.shape, axis, keepdims)
@@ -432,7 +456,7 @@ class MeanBackward0(Node):
         )
 
 
-class MinBackward0(Node):
+class MinBackward0(OperatorNode):
     """min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -459,7 +483,11 @@ class MinBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -483,7 +511,7 @@ class MinBackward0(Node):
         node.result = save_output(result)
 
 
-class NanmaxBackward0(Node):
+class NanmaxBackward0(OperatorNode):
     """nanmax(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -510,7 +538,11 @@ class NanmaxBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -534,7 +566,7 @@ class NanmaxBackward0(Node):
         node.result = save_output(result)
 
 
-class NanminBackward0(Node):
+class NanminBackward0(OperatorNode):
     """nanmin(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -561,7 +593,11 @@ class NanminBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -585,7 +621,7 @@ class NanminBackward0(Node):
         node.result = save_output(result)
 
 
-class ProdBackward0(Node):
+class ProdBackward0(OperatorNode):
     """prod(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * conj(other_factors(self, axis))
@@ -611,7 +647,11 @@ class ProdBackward0(Node):
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -629,7 +669,7 @@ class ProdBackward0(Node):
         node.self = FREED
 
 
-class StdBackward0(Node):
+class StdBackward0(OperatorNode):
     """std(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor
 
     self: var_backward(half_over(grad, result), self, axis, keepdims, ddof, correction)
@@ -654,7 +694,11 @@ class StdBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -679,7 +723,7 @@ class StdBackward0(Node):
         node.result = save_output(result)
 
 
-class SumBackward0(Node):
+class SumBackward0(OperatorNode):
     """sum(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims)
@@ -703,7 +747,7 @@ class SumBackward0(Node):
         return (xp.expand_reduced(grad, self_shape, axis, keepdims),)
 
 
-class VarBackward0(Node):
+class VarBackward0(OperatorNode):
     """var(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor
 
     self: var_backward(grad, self, axis, keepdims, ddof, correction)
@@ -725,7 +769,11 @@ class VarBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -880,7 +928,7 @@ def cummax_node(self, axis):
     node = CummaxBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     return node
 
@@ -889,7 +937,7 @@ def cummax_record(self, axis):
     node = CummaxBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
         node, kernels.reduction.cummax(self._array, axis), (True, False)
@@ -914,7 +962,7 @@ def cummin_node(self, axis):
     node = CumminBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     return node
 
@@ -923,7 +971,7 @@ def cummin_record(self, axis):
     node = CumminBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
         node, kernels.reduction.cummin(self._array, axis), (True, False)
@@ -983,7 +1031,7 @@ def cumsum_node(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     return node
 
@@ -992,7 +1040,7 @@ def cumsum_record(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     return recorded(node, np.cumsum(self._array, axis=axis, dtype=dtype))
 
@@ -1048,7 +1096,7 @@ def logsumexp_node(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1060,7 +1108,7 @@ def logsumexp_record(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1087,7 +1135,7 @@ def max_node(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1099,7 +1147,7 @@ def max_record(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1126,7 +1174,7 @@ def mean_node(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     return node
@@ -1136,7 +1184,7 @@ def mean_record(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     return recorded(node, kernels.reduction.mean(self._array, axis, keepdims, dtype=dtype))
@@ -1158,7 +1206,7 @@ def min_node(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1170,7 +1218,7 @@ def min_record(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1205,7 +1253,7 @@ def nanmax_node(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1217,7 +1265,7 @@ def nanmax_record(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1244,7 +1292,7 @@ def nanmin_node(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1256,7 +1304,7 @@ def nanmin_record(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1283,7 +1331,7 @@ def prod_node(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1295,7 +1343,7 @@ def prod_record(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1364,7 +1412,7 @@ def sum_node(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     return node
@@ -1374,7 +1422,7 @@ def sum_record(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     return recorded(node, kernels.reduction.sum(self._array, axis, keepdims, dtype=dtype))

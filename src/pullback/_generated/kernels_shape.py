@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class AsStridedBackward0(Node):
+class AsStridedBackward0(OperatorNode):
     """as_strided(Tensor(a) self, int[] shape, int[] strides, int storage_offset=0) -> Tensor(a)
 
     self: as_strided_backward(grad, self.shape, shape, strides, storage_offset)
@@ -55,7 +55,7 @@ class AsStridedBackward0(Node):
         return (xp.as_strided_backward(grad, self_shape, shape, strides, storage_offset),)
 
 
-class BroadcastToBackward0(Node):
+class BroadcastToBackward0(OperatorNode):
     """broadcast_to(Tensor(a) self, int[] shape) -> Tensor(a)
 
     self: grad
@@ -72,7 +72,7 @@ class BroadcastToBackward0(Node):
         return (grad,)
 
 
-class ConcatenateBackward0(Node):
+class ConcatenateBackward0(OperatorNode):
     """concatenate(Tensor[] tensors, int? axis=0) -> Tensor
 
     tensors: concatenate_backward(grad, shapes(tensors), axis)
@@ -89,7 +89,7 @@ class ConcatenateBackward0(Node):
         return tuple(xp.concatenate_backward(grad, tensors_shapes, axis))
 
 
-class ConstantPadBackward0(Node):
+class ConstantPadBackward0(OperatorNode):
     """constant_pad(Tensor self, int[] widths, Scalar[] values) -> Tensor
 
     self: unpad(grad, self.shape, widths)
@@ -111,7 +111,7 @@ class ConstantPadBackward0(Node):
         return (xp.unpad(grad, self_shape, widths),)
 
 
-class DiagonalBackward0(Node):
+class DiagonalBackward0(OperatorNode):
     """diagonal(Tensor(a) self, int offset=0, int axis1=0, int axis2=1) -> Tensor(a)
 
     self: diagonal_backward(grad, self.shape, offset, axis1, axis2)
@@ -137,7 +137,7 @@ class DiagonalBackward0(Node):
         return (xp.diagonal_backward(grad, self_shape, offset, axis1, axis2),)
 
 
-class DiagonalBackwardBackward0(Node):
+class DiagonalBackwardBackward0(OperatorNode):
     """diagonal_backward(Tensor grad_output, int[] shape, int offset=0, int axis1=0, int axis2=1) -> Tensor
 
     grad_output: diagonal(grad, offset, axis1, axis2)
@@ -161,7 +161,7 @@ class DiagonalBackwardBackward0(Node):
         return (xp.diagonal(grad, offset, axis1, axis2),)
 
 
-class ExpandDimsBackward0(Node):
+class ExpandDimsBackward0(OperatorNode):
     """expand_dims(Tensor(a) self, int[1] axis=0) -> Tensor(a)
 
     self: reshape(grad, self.shape)
@@ -181,7 +181,7 @@ class ExpandDimsBackward0(Node):
         return (xp.reshape(grad, self_shape),)
 
 
-class FlipBackward0(Node):
+class FlipBackward0(OperatorNode):
     """flip(Tensor self, int[1]? axis=None) -> Tensor
 
     self: flip(grad, axis)
@@ -201,7 +201,7 @@ class FlipBackward0(Node):
         return (xp.flip(grad, axis),)
 
 
-class MatrixTransposeBackward0(Node):
+class MatrixTransposeBackward0(OperatorNode):
     """matrix_transpose(Tensor(a) self) -> Tensor(a)
 
     self: matrix_transpose(grad)
@@ -218,7 +218,7 @@ class MatrixTransposeBackward0(Node):
         return (xp.matrix_transpose(grad),)
 
 
-class MoveaxisBackward0(Node):
+class MoveaxisBackward0(OperatorNode):
     """moveaxis(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)
 
     self: moveaxis(grad, destination, source)
@@ -240,7 +240,7 @@ class MoveaxisBackward0(Node):
         return (xp.moveaxis(grad, destination, source),)
 
 
-class PermuteDimsBackward0(Node):
+class PermuteDimsBackward0(OperatorNode):
     """permute_dims(Tensor(a) self, int[]? axes=None) -> Tensor(a)
 
     self: permute_back(grad, axes)
@@ -260,7 +260,7 @@ class PermuteDimsBackward0(Node):
         return (xp.permute_back(grad, axes),)
 
 
-class RepeatBackward0(Node):
+class RepeatBackward0(OperatorNode):
     """repeat(Tensor self, int[1] repeats, int? axis=None) -> Tensor
 
     self: repeat_backward(grad, self.shape, repeats, axis)
@@ -284,7 +284,7 @@ class RepeatBackward0(Node):
         return (xp.repeat_backward(grad, self_shape, repeats, axis),)
 
 
-class ReshapeBackward0(Node):
+class ReshapeBackward0(OperatorNode):
     """reshape(Tensor(a) self, int[] shape, str order='C', *, bool? copy=None) -> Tensor(a)
 
     self: reshape(grad, self.shape, order)
@@ -306,7 +306,7 @@ class ReshapeBackward0(Node):
         return (xp.reshape(grad, self_shape, order),)
 
 
-class RollBackward0(Node):
+class RollBackward0(OperatorNode):
     """roll(Tensor self, int[1] shift, int[1]? axis=None) -> Tensor
 
     self: roll_back(grad, shift, axis)
@@ -328,7 +328,7 @@ class RollBackward0(Node):
         return (xp.roll_back(grad, shift, axis),)
 
 
-class SlidingWindowViewBackward0(Node):
+class SlidingWindowViewBackward0(OperatorNode):
     """sliding_window_view(Tensor(a) self, int[1] window_shape, int[1]? axis=None) -> Tensor(a)
 
     self: window_backward(grad, self.shape, window_shape, axis)
@@ -352,7 +352,7 @@ class SlidingWindowViewBackward0(Node):
         return (xp.window_backward(grad, self_shape, window_shape, axis),)
 
 
-class SplitBackward0(Node):
+class SplitBackward0(OperatorNode):
     """split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]
 
     self: split_backward(grads, self.shape, indices_or_sections, axis)
@@ -372,7 +372,7 @@ class SplitBackward0(Node):
         return (xp.split_backward(grads, self_shape, indices_or_sections, axis),)
 
 
-class SqueezeBackward0(Node):
+class SqueezeBackward0(OperatorNode):
     """squeeze(Tensor(a) self, int[1]? axis=None) -> Tensor(a)
 
     self: reshape(grad, self.shape)
@@ -392,7 +392,7 @@ class SqueezeBackward0(Node):
         return (xp.reshape(grad, self_shape),)
 
 
-class StackBackward0(Node):
+class StackBackward0(OperatorNode):
     """stack(Tensor[] tensors, int axis=0) -> Tensor
 
     tensors: stack_backward(grad, len(tensors), axis)
@@ -409,7 +409,7 @@ class StackBackward0(Node):
         return tuple(xp.stack_backward(grad, tensors_len, axis))
 
 
-class SwapaxesBackward0(Node):
+class SwapaxesBackward0(OperatorNode):
     """swapaxes(Tensor(a) self, int axis1, int axis2) -> Tensor(a)
 
     self: swapaxes(grad, axis1, axis2)
@@ -431,7 +431,7 @@ class SwapaxesBackward0(Node):
         return (xp.swapaxes(grad, axis1, axis2),)
 
 
-class TileBackward0(Node):
+class TileBackward0(OperatorNode):
     """tile(Tensor self, int[1] reps) -> Tensor
 
     self: tile_backward(grad, self.shape, reps)
@@ -453,7 +453,7 @@ class TileBackward0(Node):
         return (xp.tile_backward(grad, self_shape, reps),)
 
 
-class TrilBackward0(Node):
+class TrilBackward0(OperatorNode):
     """tril(Tensor self, int k=0) -> Tensor
 
     self: tril(grad, k)
@@ -473,7 +473,7 @@ class TrilBackward0(Node):
         return (xp.tril(grad, k),)
 
 
-class TriuBackward0(Node):
+class TriuBackward0(OperatorNode):
     """triu(Tensor self, int k=0) -> Tensor
 
     self: triu(grad, k)
@@ -493,7 +493,7 @@ class TriuBackward0(Node):
         return (xp.triu(grad, k),)
 
 
-class UnbindBackward0(Node):
+class UnbindBackward0(OperatorNode):
     """unbind(Tensor(a) self, int axis=0) -> Tensor(a)[]
 
     self: stack(grads, axis)
@@ -511,7 +511,7 @@ class UnbindBackward0(Node):
         return (xp.stack(grads, axis),)
 
 
-class WindowBackwardBackward0(Node):
+class WindowBackwardBackward0(OperatorNode):
     """window_backward(Tensor grad_output, int[] shape, int[1] window_shape, int[1]? axis=None) -> Tensor
 
     grad_output: sliding_window_view(grad, window_shape, axis)
@@ -550,7 +550,7 @@ def as_strided_node(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
     node.storage_offset = storage_offset
@@ -561,7 +561,7 @@ def as_strided_record(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
     node.storage_offset = storage_offset
@@ -661,7 +661,7 @@ def constant_pad_node(self, widths, values):
     node = ConstantPadBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.widths = widths
     return node
 
@@ -670,7 +670,7 @@ def constant_pad_record(self, widths, values):
     node = ConstantPadBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.widths = widths
     return recorded(node, kernels.shape.constant_pad(self._array, widths, values))
 
@@ -700,7 +700,7 @@ def diagonal_node(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -711,7 +711,7 @@ def diagonal_record(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -782,7 +782,7 @@ def expand_dims_node(self, axis=0):
     node = ExpandDimsBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     return node
 
 
@@ -790,7 +790,7 @@ def expand_dims_record(self, axis=0):
     node = ExpandDimsBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     return record_view(
         node,
         self,
@@ -969,7 +969,7 @@ def repeat_node(self, repeats, axis=None):
     node = RepeatBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
     return node
@@ -979,7 +979,7 @@ def repeat_record(self, repeats, axis=None):
     node = RepeatBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
     return recorded(node, kernels.shape.repeat(self._array, repeats, axis))
@@ -1010,7 +1010,7 @@ def reshape_node(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.order = order
     return node
 
@@ -1019,7 +1019,7 @@ def reshape_record(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.order = order
     return record_view(
         node,
@@ -1084,7 +1084,7 @@ def sliding_window_view_node(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
     return node
@@ -1094,7 +1094,7 @@ def sliding_window_view_record(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
     return record_view(
@@ -1130,7 +1130,7 @@ def split_node(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
     return node
@@ -1140,7 +1140,7 @@ def split_record(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
     return record_views(
@@ -1176,7 +1176,7 @@ def squeeze_node(self, axis=None):
     node = SqueezeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     return node
 
 
@@ -1184,7 +1184,7 @@ def squeeze_record(self, axis=None):
     node = SqueezeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     return record_view(
         node,
         self,
@@ -1285,7 +1285,7 @@ def tile_node(self, reps):
     node = TileBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.reps = reps
     return node
 
@@ -1294,7 +1294,7 @@ def tile_record(self, reps):
     node = TileBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.reps = reps
     return recorded(node, kernels.shape.tile(self._array, reps))
 

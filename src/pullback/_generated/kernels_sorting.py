@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class QuantilePlacesBackward0(Node):
+class QuantilePlacesBackward0(OperatorNode):
     """_quantile_places(Tensor q, Tensor count, str method) -> (Tensor below, Tensor above, Tensor share)
 
     q: grad_share * quantile_slope(count, method)
@@ -54,7 +54,7 @@ class QuantilePlacesBackward0(Node):
         node.count = FREED
 
 
-class BincountBackward0(Node):
+class BincountBackward0(OperatorNode):
     """bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor
 
     weights: index(grad, [self])
@@ -72,7 +72,11 @@ class BincountBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -85,7 +89,7 @@ class BincountBackward0(Node):
         node.self = FREED
 
 
-class KthvalueBackward0(Node):
+class KthvalueBackward0(OperatorNode):
     """kthvalue(Tensor self, int k, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)
 
     self: picked_backward(grad, self.shape, indices, axis, keepdims)
@@ -115,7 +119,7 @@ class KthvalueBackward0(Node):
         node.indices = save_output(indices, 1)
 
 
-class ModeBackward0(Node):
+class ModeBackward0(OperatorNode):
     """mode(Tensor self, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)
 
     self: picked_backward(grad, self.shape, indices, axis, keepdims)
@@ -145,7 +149,7 @@ class ModeBackward0(Node):
         node.indices = save_output(indices, 1)
 
 
-class SortBackward0(Node):
+class SortBackward0(OperatorNode):
     """sort(Tensor self, int? axis=-1, *, bool descending=False, bool stable=True) -> Tensor
 
     self: sort_backward(grad, self, axis, descending, stable)
@@ -166,7 +170,11 @@ class SortBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -182,7 +190,7 @@ class SortBackward0(Node):
         node.self = FREED
 
 
-class TopkBackward0(Node):
+class TopkBackward0(OperatorNode):
     """topk(Tensor self, int k, int axis=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis)
@@ -211,7 +219,7 @@ class TopkBackward0(Node):
         node.indices = save_output(indices, 1)
 
 
-class UniqueAllBackward0(Node):
+class UniqueAllBackward0(OperatorNode):
     """unique_all(Tensor self) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)
 
     self: not_implemented("unique_all")
@@ -226,7 +234,7 @@ class UniqueAllBackward0(Node):
         return (xp.not_implemented("unique_all"),)
 
 
-class UniqueCountsBackward0(Node):
+class UniqueCountsBackward0(OperatorNode):
     """unique_counts(Tensor self) -> (Tensor values, Tensor counts)
 
     self: not_implemented("unique_counts")
@@ -241,7 +249,7 @@ class UniqueCountsBackward0(Node):
         return (xp.not_implemented("unique_counts"),)
 
 
-class UniqueInverseBackward0(Node):
+class UniqueInverseBackward0(OperatorNode):
     """unique_inverse(Tensor self) -> (Tensor values, Tensor inverse_indices)
 
     self: not_implemented("unique_inverse")
@@ -256,7 +264,7 @@ class UniqueInverseBackward0(Node):
         return (xp.not_implemented("unique_inverse"),)
 
 
-class UniqueValuesBackward0(Node):
+class UniqueValuesBackward0(OperatorNode):
     """unique_values(Tensor self) -> Tensor
 
     self: not_implemented("unique_values")
@@ -397,7 +405,7 @@ def kthvalue_node(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     return node
@@ -407,7 +415,7 @@ def kthvalue_record(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     values, indices = recorded_several(
@@ -433,7 +441,7 @@ def mode_node(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     return node
@@ -443,7 +451,7 @@ def mode_record(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
     values, indices = recorded_several(
@@ -515,7 +523,7 @@ def topk_node(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     return node
 
@@ -524,7 +532,7 @@ def topk_record(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    node.self_shape = self.shape
+    node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
         node, kernels.sorting.topk(self._array, k, axis, largest, sorted), (True, False)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class DigammaBackward0(Node):
+class DigammaBackward0(OperatorNode):
     """digamma(Tensor self) -> Tensor
 
     self: grad * polygamma(1, self)
@@ -48,7 +48,11 @@ class DigammaBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -61,7 +65,7 @@ class DigammaBackward0(Node):
         node.self = FREED
 
 
-class EntrBackward0(Node):
+class EntrBackward0(OperatorNode):
     """entr(Tensor self) -> Tensor
 
     self: -grad * (log(self) + 1)
@@ -80,7 +84,11 @@ class EntrBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -93,7 +101,7 @@ class EntrBackward0(Node):
         node.self = FREED
 
 
-class ErfBackward0(Node):
+class ErfBackward0(OperatorNode):
     """erf(Tensor self) -> Tensor
 
     self: grad * slope_of_erf(self)
@@ -112,7 +120,11 @@ class ErfBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -125,7 +137,7 @@ class ErfBackward0(Node):
         node.self = FREED
 
 
-class ErfcBackward0(Node):
+class ErfcBackward0(OperatorNode):
     """erfc(Tensor self) -> Tensor
 
     self: -grad * slope_of_erf(self)
@@ -144,7 +156,11 @@ class ErfcBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -157,7 +173,7 @@ class ErfcBackward0(Node):
         node.self = FREED
 
 
-class ErfinvBackward0(Node):
+class ErfinvBackward0(OperatorNode):
     """erfinv(Tensor self) -> Tensor
 
     self: grad / slope_of_erf(result)
@@ -190,7 +206,7 @@ class ErfinvBackward0(Node):
         node.result = save_output(result)
 
 
-class GammaBackward0(Node):
+class GammaBackward0(OperatorNode):
     """gamma(Tensor self) -> Tensor
 
     self: grad * (result * digamma(self))
@@ -210,7 +226,11 @@ class GammaBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -229,7 +249,7 @@ class GammaBackward0(Node):
         node.result = save_output(result)
 
 
-class I0Backward0(Node):
+class I0Backward0(OperatorNode):
     """i0(Tensor self) -> Tensor
 
     self: grad * i1(self)
@@ -248,7 +268,11 @@ class I0Backward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -261,7 +285,7 @@ class I0Backward0(Node):
         node.self = FREED
 
 
-class I1Backward0(Node):
+class I1Backward0(OperatorNode):
     """i1(Tensor self) -> Tensor
 
     self: grad * slope_of_i1(self, result)
@@ -281,7 +305,11 @@ class I1Backward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -300,7 +328,7 @@ class I1Backward0(Node):
         node.result = save_output(result)
 
 
-class LgammaBackward0(Node):
+class LgammaBackward0(OperatorNode):
     """lgamma(Tensor self) -> Tensor
 
     self: grad * digamma(self)
@@ -319,7 +347,11 @@ class LgammaBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -332,7 +364,7 @@ class LgammaBackward0(Node):
         node.self = FREED
 
 
-class LogitBackward0(Node):
+class LogitBackward0(OperatorNode):
     """logit(Tensor self, float? eps=None) -> Tensor
 
     self: grad * slope_of_logit(self, eps)
@@ -352,7 +384,11 @@ class LogitBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -366,7 +402,7 @@ class LogitBackward0(Node):
         node.self = FREED
 
 
-class PolygammaBackward0(Node):
+class PolygammaBackward0(OperatorNode):
     """polygamma(int n, Tensor self) -> Tensor
 
     self: grad * polygamma(n + 1, self)
@@ -387,7 +423,11 @@ class PolygammaBackward0(Node):
     def run(node, xp, grad, keep):
         n = node.n
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -400,7 +440,7 @@ class PolygammaBackward0(Node):
         node.self = FREED
 
 
-class SigmoidBackward0(Node):
+class SigmoidBackward0(OperatorNode):
     """sigmoid(Tensor self) -> Tensor
 
     self: (grad - grad * conj(result)) * conj(result)
@@ -434,7 +474,7 @@ class SigmoidBackward0(Node):
         node.result = save_output(result)
 
 
-class SoftplusBackward0(Node):
+class SoftplusBackward0(OperatorNode):
     """softplus(Tensor self, float beta=1.0, float threshold=20.0) -> Tensor
 
     self: where(self * beta > threshold, grad, grad * sigmoid(self * beta))
@@ -454,7 +494,11 @@ class SoftplusBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -469,7 +513,7 @@ class SoftplusBackward0(Node):
         node.self = FREED
 
 
-class Xlog1PyBackward0(Node):
+class Xlog1PyBackward0(OperatorNode):
     """xlog1py(Tensor self, Tensor other) -> Tensor
 
     other: grad * (self / (other + 1))
@@ -496,12 +540,20 @@ class Xlog1PyBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
@@ -522,7 +574,7 @@ class Xlog1PyBackward0(Node):
         node.self = node.other = FREED
 
 
-class XlogyBackward0(Node):
+class XlogyBackward0(OperatorNode):
     """xlogy(Tensor self, Tensor other) -> Tensor
 
     other: grad * (self / other)
@@ -549,12 +601,20 @@ class XlogyBackward0(Node):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
         other = node.other
-        if type(other) is Tensor and other._counter is None and other._meta is None:
+        if (
+            type(other) is Tensor
+            and (other._counter is None or other._counter[0] == node.other_v)
+            and (other._meta is None or not other._meta.detached)
+        ):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)

@@ -45,10 +45,10 @@ class AccumulateGrad(Node):
     @property
     def is_watched(self) -> bool:
         """Whether the node or its leaf has hooks."""
+        if self._hooks is not None:
+            return True
         meta = self.variable._meta
-        return self._hooks is not None or (
-            meta is not None and bool(meta.hooks or meta.accumulator_hooks)
-        )
+        return meta is not None and bool(meta.hooks or meta.accumulator_hooks)
 
     def release(self) -> None:
         """A leaf is no saved value: nothing to let go of."""
@@ -56,20 +56,21 @@ class AccumulateGrad(Node):
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Adds the gradient to ``variable.grad``."""
         (grad,) = grads
-        return () if grad is None else self.accumulate(xp, grad, False)
+        return self.accumulate(xp, grad, False)
 
     def accumulate(self, xp: Any, grad: Any, is_owned: bool) -> tuple[Any, ...]:
         """Adds a gradient; one that nobody else holds may become ``variable.grad`` itself."""
         variable = self.variable
-        if not variable._flags & REQUIRES_GRAD:
+        if grad is None or not variable._flags & REQUIRES_GRAD:
             return ()
         if variable._edge is not None:
             raise AutogradError(
                 "AccumulateGrad: a leaf tensor has been moved into the graph interior: it was "
                 "modified in place by a recorded operation after it had been used"
             )
+        meta = variable._meta or meta_of(variable)
         with _lock:
-            xp.accumulate(meta_of(variable), variable, grad, is_owned)
+            xp.accumulate(meta, variable, grad, is_owned)
         return ()
 
 

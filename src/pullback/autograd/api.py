@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,28 +12,28 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.edges import GradientEdge
-from pullback.autograd.engine import GraphTask
-from pullback.autograd.level import forbid_in_transform
+from pullback.autograd.engine import GraphTask, run_from
+from pullback.autograd.level import forbid_in_transform, process_levels
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node, output_of
+from pullback.autograd.node import Node, later_threads, output_of
+from pullback.autograd.payload_nodes import marked
 from pullback.autograd.retain import retain_grad
-from pullback.autograd.turns import run_in_turn
+from pullback.autograd.running import current_graph_task
+from pullback.autograd.seeds import Root, Seeds, listed, seeds_of
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.batching.crossing import add_level
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.errors import AutogradError, AutogradTypeError, AutogradValueError
+from pullback.dispatch.modes import get_state
+from pullback.errors import AutogradError, AutogradValueError
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.memory import owner_of
-from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import TRACKED, Tensor, fresh, share_counter, zeros_beside
 
-__all__ = ["Inputs", "Root", "Seeds", "backward", "checked_seed", "grad", "implicit_seed"]
+__all__ = ["Inputs", "backward", "backward_of_loss", "grad"]
 
-Root = Tensor | GradientEdge
 Inputs = Root | Sequence[Root] | Mapping[Any, Root]
-Seeds = Tensor | Sequence[Tensor | None] | None
 
-_ROOTS = (Tensor, GradientEdge)
+_ONE = {np.dtype(name): np.dtype(name).type(1) for name in ("float64", "float32", "float16")}
 
 
 def backward(
@@ -72,7 +71,7 @@ def backward(
         )
         grad_tensors = grad_variables
     forbid_in_transform("backward()", "use func.grad or func.vjp, or autograd.grad, instead")
-    roots = _listed(tensors)
+    roots = listed(tensors)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True makes a reference cycle between a parameter "
@@ -82,7 +81,7 @@ def backward(
         )
     task = _task(create_graph, retain_graph)
     if inputs is not None:
-        wanted = _listed(inputs)
+        wanted = listed(inputs)
         if not wanted:
             raise AutogradError(
                 "backward: `inputs` argument cannot be empty; leave it out to reach every leaf"
@@ -95,7 +94,28 @@ def backward(
             [(node, n, -1) for node, n in edges if not isinstance(node, AccumulateGrad)],
             accumulate=[node for node, _ in edges if isinstance(node, AccumulateGrad)],
         )
-    run_in_turn(task, _seeds(roots, grad_tensors))
+    task.run(seeds_of(roots, grad_tensors))
+
+
+def backward_of_loss(loss: Tensor, keep: bool) -> bool:
+    """``loss.backward()``, which most passes are, in few steps; False if it takes more of them."""
+    if loss._edge is None:
+        return False
+    node = loss._edge[0]
+    # A node with several outputs has a tuple of shapes; one of a payload is marked.
+    seed = None if node._shape else _ONE.get(node._dtype)
+    if (
+        seed is None
+        or get_state().modes
+        or process_levels
+        or marked
+        or later_threads
+        or current_graph_task() is not None
+        or is_anomaly_enabled()
+    ):
+        return False
+    run_from(node, seed, keep)
+    return True
 
 
 def grad(
@@ -141,7 +161,7 @@ def grad(
             FutureWarning,
             stacklevel=2,
         )
-    roots, wanted = _listed(outputs), _listed(inputs)
+    roots, wanted = listed(outputs), listed(inputs)
     if not wanted:
         raise AutogradError("grad: `inputs` cannot be empty; name the tensors to differentiate by")
     edges = [_input_edge(tensor) for tensor in wanted]
@@ -197,11 +217,11 @@ def _gradients(
     """One pass: the gradient that arrives at each edge, None where none does."""
     task = _task(create_graph, retain_graph)
     task.capture([(*edge, place) for place, edge in enumerate(edges)])
-    captured = run_in_turn(task, _seeds(roots, grad_outputs))
+    captured = task.run(seeds_of(roots, grad_outputs))
     if grad_outputs is None and len(edges) == 1:
         return [task.xp.to_tensor(captured.get(0))]
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
-    given = [seed for seed in _listed(grad_outputs) if isinstance(seed, Tensor)]
+    given = [seed for seed in listed(grad_outputs) if isinstance(seed, Tensor)]
     known = {id(task.xp.from_tensor(seed)): seed for seed in given}
     owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
     results: list[Tensor | None] = []
@@ -247,7 +267,7 @@ def _in_level(row: Tensor, number: int) -> Tensor:
 
 def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:
     """Batched gradients of the roots, checked, and how many there are of each."""
-    batched = _listed(grad_outputs)
+    batched = listed(grad_outputs)
     if grad_outputs is None or any(not isinstance(g, Tensor) for g in batched):
         raise AutogradValueError(
             "grad: is_grads_batched=True needs grad_outputs, a tensor for every output"
@@ -261,16 +281,6 @@ def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:
     if len(batched) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(batched)} gradients")
     return batched, batched[0].shape[0]
-
-
-def _listed(value: Any) -> list[Any]:
-    if type(value) is Tensor or isinstance(value, _ROOTS):
-        return [value]
-    if isinstance(value, Mapping):
-        return list(value.values())
-    if isinstance(value, Iterable):
-        return list(value)
-    return [value]
 
 
 def _input_edge(tensor: Any) -> tuple[Node, int]:
@@ -301,72 +311,3 @@ class _Nowhere(Node):
         self._seq = 0
         self._shape, self._dtype = tensor.shape, tensor.dtype
         self._hooks = None
-
-
-def _seeds(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | None]]:
-    """The roots' nodes with the gradient that each starts from; None stands for ones."""
-    if given is None and len(roots) == 1 and type(roots[0]) is Tensor:
-        edge, array = roots[0]._edge, roots[0]._array
-        is_loss = type(array) is np.ndarray and not array.shape and array.dtype.kind == "f"
-        if edge is not None and is_loss:
-            return [(*edge, None)]  # what nearly every pass begins with
-    gradients = [None] * len(roots) if given is None else _listed(given)
-    if len(gradients) != len(roots):
-        raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")
-    seeds: list[tuple[Node, int, Tensor | None]] = []
-    for place, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
-        if type(root) is not Tensor and not isinstance(root, _ROOTS):
-            raise AutogradTypeError(f"root {place} is a {type(root).__name__}, not a tensor")
-        node, number = root if isinstance(root, GradientEdge) else edge_of(root)
-        if node is None:
-            raise AutogradError(
-                f"element {place} of tensors does not require grad and does not have a grad_fn"
-            )
-        shape, dtype = output_of(node, number)
-        if gradient is None:
-            seed = implicit_seed(root, shape, dtype)
-        else:
-            seed = checked_seed(gradient, shape, dtype, place)
-        seeds.append((node, number, seed))
-    return seeds
-
-
-def implicit_seed(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor | None:
-    """One, the gradient of a scalar with respect to itself; None stands for it on arrays."""
-    if shape and math.prod(shape) != 1:
-        raise AutogradError(
-            f"grad can be implicitly created only for scalar outputs, and this one has shape "
-            f"{list(shape)}; give its gradient"
-        )
-    if dtype.kind == "c":
-        raise AutogradError(
-            "grad can be implicitly created only for real scalar outputs, and this one is complex; "
-            "give its gradient"
-        )
-    if isinstance(root, Tensor) and isinstance(root._array, Payload):
-        return fresh(root._array.ones(shape, dtype))
-    return None
-
-
-def checked_seed(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Tensor:
-    """A gradient that was given for a root, of its shape and dtype."""
-    if not isinstance(gradient, Tensor):
-        raise AutogradTypeError(
-            f"gradients can be either Tensors or None, but gradient {place} is a "
-            f"{type(gradient).__name__}"
-        )
-    if gradient.shape != shape:
-        raise AutogradError(
-            f"Mismatch in shape: grad_output[{place}] has a shape of {list(gradient.shape)} and "
-            f"output[{place}] has a shape of {list(shape)}."
-        )
-    if gradient.dtype != dtype and "c" in (gradient.dtype.kind, dtype.kind):
-        raise AutogradError(
-            f"both grad_output and output are required to have the same dtype where one is "
-            f"complex, but grad_output[{place}] is {gradient.dtype} and output[{place}] is {dtype}"
-        )
-    if gradient.dtype == dtype:
-        return gradient
-    if gradient._flags & (REQUIRES_GRAD | DUAL) or isinstance(gradient._array, Payload):
-        return tensors.astype(gradient, dtype)  # type: ignore[no-any-return]
-    return fresh(gradient._array.astype(dtype))

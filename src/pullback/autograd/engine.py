@@ -24,45 +24,56 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping
-from contextvars import ContextVar, copy_context
+from contextvars import copy_context
+from functools import cached_property
 from threading import Thread
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
-
 from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
-from pullback.autograd.inplace import CopySlices
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
-from pullback.autograd.node import Node, numbers_are_unique, output_of
-from pullback.autograd.part import Part
-from pullback.autograd.payload_nodes import any_marked, has_marks
+from pullback.autograd.node import Node, later_threads, output_of
+from pullback.autograd.payload_nodes import any_marked, marked
+from pullback.autograd.quiet import begin_quiet, end_quiet
+from pullback.autograd.running import current_graph_task, set_graph_task
 from pullback.autograd.samples import settled
+from pullback.autograd.sequence import run_in_sequence
 from pullback.autograd.traversal import count_dependencies, needed_nodes
+from pullback.autograd.turns import give_back, take
 from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
 from pullback.errors import AutogradError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
-__all__ = ["GraphTask", "current_graph_task", "current_graph_task_id", "queue_callback", "will_run"]
+__all__ = [
+    "GraphTask",
+    "Progress",
+    "Root",
+    "current_graph_task_id",
+    "queue_callback",
+    "run_from",
+    "will_run",
+]
 
 _LEVELS_PER_THREAD = 40  # passes that start one another need a new stack now and then
 _task_ids = itertools.count()
-_current: ContextVar[GraphTask | None] = ContextVar("pullback_graph_task", default=None)
-current_graph_task = _current.get  # the pass that this thread is in, if any
+
+Root = tuple[Node, int, Tensor | None]  # an output and its gradient; None is one
+Progress = tuple[list[Node], Buffers, set[Node]]  # nodes that wait, gradients, whose are owned
 
 
 def current_graph_task_id() -> int:
     """The number of the backward pass that this thread is in, or -1."""
-    task = _current.get()
+    task = current_graph_task()
     return -1 if task is None else task.id
 
 
 def queue_callback(callback: Callable[[], Any]) -> None:
     """Has a function called at the end of the running backward pass."""
-    task = _current.get()
+    task = current_graph_task()
     if task is None:
         raise AutogradError("Final callbacks can only be installed during backward pass.")
     if task.callbacks is None:
@@ -72,7 +83,7 @@ def queue_callback(callback: Callable[[], Any]) -> None:
 
 def will_run(node: Node) -> bool:
     """Whether the running backward pass runs a node, or captures what arrives at it."""
-    task = _current.get()
+    task = current_graph_task()
     if task is None:
         raise AutogradError("will_run: there is no backward pass in this thread")
     if task.needed is not None and node not in task.needed:
@@ -90,15 +101,19 @@ class GraphTask:
     needed: set[Node] | None = None  # None: everything runs
     search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
     payloads = False  # whether gradients may hold something else than arrays
+    roots: list[Node]
 
     def __init__(self, *, create_graph: bool, retain_graph: bool):
         # Tangents travel with tensors only, so dual tensors need that road too.
         self.xp: Namespace = tensors if create_graph or in_forward_mode() else arrays
         self.create_graph = create_graph
         self.retain_graph = retain_graph
-        self.id = next(_task_ids)
         self.captured: dict[int, Any] = {}
-        self.roots: list[Node] = []
+
+    @cached_property
+    def id(self) -> int:
+        """The number of the pass, which few ask for."""
+        return next(_task_ids)
 
     def capture(
         self, edges: Iterable[tuple[Node, int, int]], accumulate: Iterable[Node] = ()
@@ -110,155 +125,104 @@ class GraphTask:
         self.captures = captures
         self.needed = {*captures, *accumulate}
 
-    def run(self, roots: list[tuple[Node, int, Tensor | None]]) -> dict[int, Any]:
-        """Runs the pass from gradients of the roots; returns what was captured, by place."""
-        outer, state = _current.get(), get_state()
+    def run(self, roots: list[Root]) -> dict[int, Any]:
+        """Runs the pass from gradients of the roots; returns what was captured, by place.
+
+        Where another thread runs the same graph, it waits for its turn.
+        """
+        outer = current_graph_task()
+        root = None if self.retain_graph or outer is not None or not roots else roots[0][0]
+        if root is not None:
+            take(root, self)
+        quiet = begin_quiet()
+        try:
+            self._explore(roots)
+            if outer is None and not get_state().modes and self._is_sequential():
+                self._run_plainly(self._begin(roots))
+            else:
+                self.run_openly(outer, lambda: self._begin(roots))
+        finally:
+            end_quiet(quiet)
+            if root is not None:
+                give_back(root)
+        return self.captured
+
+    def _explore(self, roots: list[Root]) -> None:
+        """Finds out what runs, and on what."""
+        self.roots = [node for node, _, _ in roots]
+        self.payloads = any(s is not None and isinstance(s._array, Payload) for _, _, s in roots)
+        if marked and any_marked(count_dependencies(self.roots)):
+            self.payloads = True
+        if self.payloads:
+            self.xp = tensors  # there is no raw array in what is differentiated
+        if self.needed is not None:
+            self.needed = self.search(self.roots, self.needed)
+
+    def _begin(self, roots: list[Root]) -> Progress:
+        """The gradients that the pass starts from."""
+        xp, needed = self.xp, self.needed
+        buffers: Buffers = {}
+        for node, number, seed in roots:
+            grad = xp.seed(*output_of(node, number)) if seed is None else xp.from_tensor(seed)
+            receive(buffers, node, number, grad)
+        return [node for node in buffers if needed is None or node in needed], buffers, set()
+
+    def _is_sequential(self) -> bool:
+        """Whether numbers alone say what runs next, as long as there are no hooks."""
+        return (
+            self.xp is arrays
+            and type(self) is GraphTask
+            and not later_threads
+            and (not self.captures or {*map(type, self.captures)} == {AccumulateGrad})
+        )
+
+    def _run_plainly(self, progress: Progress) -> None:
+        """Runs the pass without a word, unless it meets code of the user's, which could ask."""
+        progress = self._run_in_sequence(progress, is_known=False)
+        if progress[0]:
+            self.run_openly(None, lambda: progress)
+
+    def run_openly(self, outer: GraphTask | None, begin: Callable[[], Progress]) -> None:
+        """Runs the pass, or what is left of it, as the one that this thread is in."""
+        state = get_state()
         if outer is not None:
             self.depth = outer.depth + 1
-        _current.set(self)
+        set_graph_task(self)
         try:
             # What formulas make and write to is no business of the transforms around the pass.
             set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
             if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
-                _run_in_thread(self._traverse, roots)
+                _run_in_thread(self._run_rest, begin())
             else:
-                self._traverse(roots)
+                self._run_rest(begin())
         finally:
-            _current.set(outer)
+            set_graph_task(outer)
             set_state(state)  # exactly: a hook may have changed the mode for good
-        return self.captured
 
-    def _traverse(self, roots: list[tuple[Node, int, Tensor | None]]) -> None:
-        for node, _, seed in roots:
-            self.roots.append(node)
-            if seed is not None and isinstance(seed._array, Payload):
-                self.payloads = True
-        if has_marks() and any_marked(count_dependencies(self.roots)):
-            self.payloads = True
-        if self.payloads:
-            self.xp = tensors  # there is no raw array in what is differentiated
-        xp = self.xp
-        buffers: dict[Node, Any] = {}
-        for node, number, seed in roots:
-            grad = xp.seed(*output_of(node, number)) if seed is None else xp.from_tensor(seed)
-            self._receive(buffers, node, number, grad)
-        waiting = list(buffers)
-        if self.needed is not None:
-            needed = self.needed = self.search(self.roots, self.needed)
-            waiting = [node for node in buffers if needed is None or node in needed]
-        owned: set[Node] = set()  # nodes whose buffer nobody else holds: it may be written to
-        if (
-            xp is arrays
-            and type(self) is GraphTask
-            and numbers_are_unique()
-            and (not self.captures or {*map(type, self.captures)} == {AccumulateGrad})
-        ):
-            waiting = self._run_in_sequence(waiting, buffers, owned)
-        if waiting:
-            self._run_when_ready(waiting, buffers, owned)
+    def _run_rest(self, progress: Progress) -> None:
+        if self._is_sequential():
+            progress = self._run_in_sequence(progress, is_known=True)
+        if progress[0]:
+            self._run_when_ready(*progress)
         for callback in self.callbacks or ():  # may grow while it runs
             with AutoGradMode(False):
                 callback()
 
-    def _run_in_sequence(
-        self, waiting: list[Node], buffers: dict[Node, Any], owned: set[Node]
-    ) -> list[Node]:
-        """Runs nodes, last recorded first, until something needs the exact order of leaves.
-
-        Where one thread has recorded everything, a node's number is higher than those of the nodes
-        behind it, so nobody has to count dependencies: whoever has the highest number has all its
-        gradients. Leaves come last, which only a hook could notice: from the first hook on, the
-        nodes that are still waiting are returned.
-
-        One round costs as much as everything else in the backward pass of a small operation, so the
-        common case stands here in full. The node that comes next keeps its gradient in a local.
-        """
-        xp, needed, keep = self.xp, self.needed, self.retain_graph
-        leaves: list[AccumulateGrad] = []
-        heap: list[tuple[int, Node]] = []
-        is_watched = False
-        for node in waiting:
-            if type(node) is AccumulateGrad:
-                leaves.append(node)
-                is_watched = is_watched or node.is_watched
-            else:
-                heapq.heappush(heap, (-node._seq, node))
-        while heap and not is_watched:
-            node = heapq.heappop(heap)[1]
-            grad = buffers.pop(node)
-            while True:
-                if node._hooks is not None:
-                    buffers[node] = grad
-                    return [*leaves, node, *[other for _, other in heap]]
-                if node._is_plain and grad is not None:
-                    results = node.run(xp, grad, keep)
-                elif grad is None:
-                    results = self._execute(node, None)
-                else:
-                    assert type(node) is CopySlices
-                    results = node.run_on(grad, node in owned, keep)
-                    base = node._edges[node.place][0]
-                    before = [target for target, _ in node._edges[: node.place]]
-                    if base is not None and base not in buffers and base not in before:
-                        owned.add(base)  # what it gets is new, or was ours
-                is_exact = node._is_exact and grad is not None
-                following: Node | None = None
-                for (target, number), part in zip(node._edges, results):  # noqa: B905 - may be ()
-                    if target is None or (needed is not None and target not in needed):
-                        continue
-                    if not (is_exact and target._is_single) and (
-                        part is None
-                        or part.dtype is not target._dtype
-                        or part.shape != target._shape  # several outputs have a tuple of shapes
-                    ):
-                        if target is following:
-                            buffers[target], following = grad, None
-                            heapq.heappush(heap, (-target._seq, target))
-                        if type(part) is Part:
-                            is_new = self._receive_part(buffers, owned, target, number, part)
-                        else:
-                            is_new = self._check_and_receive(buffers, node, target, number, part)
-                        if is_new:
-                            if type(target) is AccumulateGrad:
-                                leaves.append(target)
-                                is_watched = is_watched or target.is_watched
-                            else:
-                                heapq.heappush(heap, (-target._seq, target))
-                    elif target is following:
-                        grad = grad + part
-                    elif target in buffers:
-                        held = buffers[target]
-                        if held is None:
-                            buffers[target] = part
-                        elif target in owned:
-                            buffers[target] += part  # a number is replaced, an array written to
-                        else:
-                            # The first two are not ours to write to; their sum is.
-                            buffers[target] = held + part
-                            owned.add(target)
-                    elif type(target) is AccumulateGrad:
-                        leaves.append(target)
-                        is_watched = is_watched or target.is_watched
-                        buffers[target] = part
-                        if node._makes_new:
-                            owned.add(target)
-                    elif following is None:
-                        following, grad = target, part
-                    else:
-                        buffers[target] = part
-                        heapq.heappush(heap, (-target._seq, target))
-                if following is None:
-                    break
-                node = following
-                if is_watched or (heap and heap[0][0] < -node._seq):
-                    buffers[node] = grad
-                    heapq.heappush(heap, (-node._seq, node))
-                    break
-        if is_watched:
-            return [*leaves, *[node for _, node in heap]]
+    def _run_in_sequence(self, progress: Progress, is_known: bool) -> Progress:
+        """Runs nodes by their numbers, then leaves; what is left needs another way."""
+        waiting, buffers, owned = progress
+        waiting, leaves = run_in_sequence(
+            waiting, buffers, owned, self.needed, self.retain_graph, is_known
+        )
+        captures = self.captures
         for leaf in leaves:
-            self._accumulate(leaf, buffers.pop(leaf), leaf in owned)
-        return []
+            grad = buffers.pop(leaf)
+            if captures and leaf in captures:
+                for _, place in captures[leaf]:
+                    self.captured[place] = grad
+            else:
+                leaf.accumulate(arrays, grad, leaf in owned)
+        return waiting, buffers, owned
 
     def _run_when_ready(
         self, waiting: list[Node], buffers: dict[Node, Any], owned: set[Node]
@@ -274,25 +238,19 @@ class GraphTask:
         while heap:
             node = heapq.heappop(heap)[2]
             grad = buffers.pop(node, None)
-            if type(node) is AccumulateGrad:
-                results = self._accumulate(node, grad, node in owned)
-            else:
-                results = self._execute(node, grad)
+            results = self._execute(node, grad)
             for (target, number), grad in zip(node._edges, results):  # noqa: B905 - () ends it early
                 if target is None or (needed is not None and target not in needed):
                     continue
                 if grad is not None:
                     owned.discard(target)
-                    self._check_and_receive(buffers, node, target, number, grad)
+                    grad = fitted(self.xp, node, target, number, grad)
+                    if self.payloads:
+                        grad = settled(grad, output_of(target, number)[0])
+                    receive(buffers, target, number, grad)
                 pending[target] -= 1
                 if pending[target] == 0:
                     heapq.heappush(heap, (-target._seq, next(order), target))
-
-    def _accumulate(self, node: AccumulateGrad, grad: Any, is_owned: bool) -> tuple[Any, ...]:
-        """Ends at a leaf: the short way where nobody asks for its gradient or watches it."""
-        if grad is None or type(self) is not GraphTask or node.is_watched or node in self.captures:
-            return self._execute(node, grad)
-        return node.accumulate(self.xp, grad, is_owned)
 
     def _execute(self, node: Node, grad: Any) -> tuple[Any, ...]:
         """Hooks, capture, the node itself, its hooks, release."""
@@ -322,69 +280,38 @@ class GraphTask:
         needed = self.needed
         return any(t is not None and (needed is None or t in needed) for t, _ in node._edges)
 
-    def _check_and_receive(
-        self, buffers: dict[Node, Any], source: Node, target: Node, number: int, grad: Any
-    ) -> bool:
-        """Makes a gradient fit and adds it; says whether it is the first that came for the node."""
-        if grad is not None:
-            shape, dtype = output_of(target, number)
-            if grad.shape != shape or grad.dtype is not dtype:
 
-                def blame() -> str:
-                    edge = (target, number)
-                    place = next(i for i, other in enumerate(source._edges) if other == edge)
-                    return f"Function {source.name()} returned an invalid gradient at index {place}"
+def run_from(root: Node, seed: Any, keep: bool) -> None:
+    """Runs an everyday pass, from the only output of a node to all leaves.
 
-                if grad.shape != shape:
-                    grad = self.xp.sum_to(grad, shape, blame)
-                if grad.dtype != dtype:
-                    grad = self.xp.match_dtype(grad, dtype, source._narrows, blame)
-            if self.payloads:
-                grad = settled(grad, shape)
-        return self._receive(buffers, target, number, grad)
-
-    def _receive_part(
-        self, buffers: dict[Node, Any], owned: set[Node], target: Node, number: int, part: Part
-    ) -> bool:
-        """Adds the gradient of a slice in its place, to a whole that is ours."""
-        held = buffers.get(target)
-        if target._outputs != 1 or target._dtype is not part.grad.dtype:
-            return self._check_and_receive(buffers, target, target, number, part.whole())
-        is_new = target not in buffers
-        if held is None:
-            buffers[target] = part.whole()
-        else:
-            if target not in owned or type(held) is not np.ndarray:
-                buffers[target] = held = np.array(held)
-            part.add_to(held)
-        owned.add(target)
-        return is_new
-
-    def _receive(self, buffers: dict[Node, Any], node: Node, number: int, grad: Any) -> bool:
-        """Adds a gradient to what has arrived for an output of a node."""
-        is_new = node not in buffers
-        if is_new:
-            buffers[node] = None if node._outputs == 1 or grad is None else [None] * node._outputs
-        if grad is None:
-            return is_new
-        if node._outputs == 1:
-            held = buffers[node]
-            buffers[node] = grad if held is None else held + grad
-        else:
-            if buffers[node] is None:
-                buffers[node] = [None] * node._outputs
-            held = buffers[node][number]
-            buffers[node][number] = grad if held is None else held + grad
-        return is_new
+    As ``GraphTask.run``, which begins only where such a pass does not get to its end by itself.
+    """
+    buffers: Buffers = {root: seed}
+    owned: set[Node] = set()
+    if not keep:
+        take(root, buffers)
+    quiet = begin_quiet()
+    try:
+        waiting, leaves = run_in_sequence([root], buffers, owned, None, keep, False)
+        if waiting:
+            task = GraphTask(create_graph=False, retain_graph=keep)
+            task.roots = [root]
+            task.run_openly(None, lambda: (waiting, buffers, owned))
+        for leaf in leaves:
+            leaf.accumulate(arrays, buffers[leaf], leaf in owned)
+    finally:
+        end_quiet(quiet)
+        if not keep:
+            give_back(root)
 
 
-def _run_in_thread(run: Callable[[Any], None], roots: Any) -> None:
+def _run_in_thread(run: Callable[[Progress], None], progress: Progress) -> None:
     """Runs a deeply nested pass on a stack of its own, as part of the calling thread."""
     failed: list[BaseException] = []
 
     def target() -> None:
         try:
-            run(roots)
+            run(progress)
         except BaseException as error:
             failed.append(error)
 

@@ -173,7 +173,6 @@ class CopySlices(Node):
 
     __slots__ = ("fn", "layout", "maker", "number", "place", "replay")
     _saves: ClassVar[tuple[str, ...]] = ("fn", "replay")
-    _is_plain: ClassVar[bool] = False
 
     def __init__(self, base: Tensor, replay: Replay, fn: Node, place: int, number: int):
         self.fn = fn

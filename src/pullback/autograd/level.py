@@ -33,11 +33,12 @@ __all__ = [
     "forbid_in_transform",
     "has_transform_since",
     "in_forward_mode",
+    "process_levels",
     "tangents_are_recorded",
 ]
 
 _current: ContextVar[TransformLevel | None] = ContextVar("pullback_level", default=None)
-_of_process: list[Level] = []  # the level of forward_ad, if one is active
+process_levels: list[Level] = []  # the level of forward_ad, if one is active
 
 
 class Level:
@@ -71,11 +72,11 @@ class ProcessLevel(Level):
 
     def __init__(self) -> None:
         super().__init__()
-        _of_process.append(self)
+        process_levels.append(self)
 
     def end(self) -> None:
         """Ends the level for the whole process."""
-        _of_process.remove(self)
+        process_levels.remove(self)
         super().end()
 
 
@@ -137,13 +138,13 @@ def has_transform_since(serial: int) -> bool:
 def in_forward_mode() -> bool:
     """Whether there may be tensors with tangents."""
     level = _current.get()
-    return bool(_of_process) or (level is not None and level.has_tangents)
+    return bool(process_levels) or (level is not None and level.has_tangents)
 
 
 def tangents_are_recorded() -> bool:
     """Whether there may be tangents that can be differentiated backwards."""
     level = _current.get()
-    return any(of.recorded for of in _of_process) or (level is not None and level.recorded)
+    return any(of.recorded for of in process_levels) or (level is not None and level.recorded)
 
 
 def forbid_in_transform(what: str, advice: str) -> None:

@@ -7,7 +7,6 @@ Raw arrays are the fast road; tensors are taken when the gradient is to be diffe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -141,9 +140,11 @@ class _Arrays(Namespace):
 
     def expand(self, value: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """A value repeated to a larger shape; small ones are copied, which beats making a view."""
-        if math.prod(shape) > _SMALL:
-            return np.broadcast_to(value, shape)
+        if not value.shape:  # one number everywhere: NumPy's own way takes twenty times as long
+            return np.ndarray(shape, value.dtype, value, 0, (0,) * len(shape))
         result = np.empty(shape, value.dtype)
+        if result.size > _SMALL:
+            return np.broadcast_to(value, shape)
         result[...] = value
         return result
 

@@ -18,7 +18,6 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Lock
 from typing import Any, ClassVar
 
 from pullback.errors import GraphFreedError
@@ -30,12 +29,13 @@ __all__ = [
     "Edge",
     "HookLists",
     "Node",
+    "OperatorNode",
     "OwnedNumber",
     "freed_error",
     "get_following",
+    "later_threads",
     "next_sequence_number",
     "numbered_by",
-    "numbers_are_unique",
     "output_of",
 ]
 
@@ -44,20 +44,20 @@ NO_EDGE: Edge = (None, 0)
 
 LAST = 2**64 - 1  # the sequence number of accumulation nodes, which run as soon as they can
 
-_threads = 0  # that have recorded anything
+_threads = itertools.count()  # that have recorded anything
+later_threads: list[int] = []  # all but the first; empty, numbers alone tell the order of nodes
 
 
 def _first_number() -> int:
     """Begins the numbers of this thread."""
-    global _threads
-    with _lock:
-        _threads += 1
+    thread = next(_threads)
+    if thread:
+        later_threads.append(thread)
     following = itertools.count().__next__
     _following.set(following)
     return following()
 
 
-_lock = Lock()
 _following: ContextVar[Callable[[], int]] = ContextVar("pullback_sequence", default=_first_number)
 get_following = _following.get  # ``get_following()()`` is the next number, in two calls
 
@@ -91,11 +91,6 @@ def numbered_by(owner: Any) -> Iterator[None]:
         yield
     finally:
         _following.reset(token)
-
-
-def numbers_are_unique() -> bool:
-    """Whether no two nodes have the same number, because one thread has recorded them all."""
-    return _threads < 2
 
 
 class HookLists:
@@ -132,7 +127,7 @@ class Node:
     _saves: ClassVar[tuple[str, ...]] = ()
     _saves_tensors: ClassVar[tuple[str, ...]] = ()
     _outputs: ClassVar[int] = 1
-    _is_plain: ClassVar[bool] = True  # not so a write to a view, which may use up its gradient
+    _is_plain: ClassVar[bool] = False  # whether ``run`` needs nothing but the gradient
     # Whether there is always one output, so that ``_shape`` and ``_dtype`` are those of a gradient.
     _is_single: ClassVar[bool] = True
     # Whether what ``run`` returns has the shape and dtype of the gradient that it got.
@@ -191,6 +186,13 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{self.name()} object at {id(self):#x}>"
+
+
+class OperatorNode(Node):
+    """A node that the generator has made: it calls no code of the user's."""
+
+    __slots__ = ()
+    _is_plain: ClassVar[bool] = True
 
 
 def freed_error(node: Node) -> GraphFreedError:

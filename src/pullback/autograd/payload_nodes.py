@@ -11,22 +11,17 @@ from weakref import ref
 
 from pullback.autograd.node import Node
 
-__all__ = ["any_marked", "has_marks", "mark"]
+__all__ = ["any_marked", "mark", "marked"]
 
-_marked: dict[int, ref[Node]] = {}
+marked: dict[int, ref[Node]] = {}  # empty unless a program uses payloads
 
 
 def mark(node: Node) -> None:
     """Notes that a node has a payload on either side."""
     place = id(node)
-    _marked[place] = ref(node, lambda _: _marked.pop(place, None))
-
-
-def has_marks() -> bool:
-    """Whether any node has been marked and still exists."""
-    return bool(_marked)
+    marked[place] = ref(node, lambda _: marked.pop(place, None))
 
 
 def any_marked(nodes: Iterable[Node]) -> bool:
     """Whether one of some nodes has been marked."""
-    return any(id(node) in _marked for node in nodes)
+    return any(id(node) in marked for node in nodes)

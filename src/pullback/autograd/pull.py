@@ -31,7 +31,6 @@ from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import NO_EDGE, Edge, Node, next_sequence_number
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.tangents import set_tangent, tangents_of
-from pullback.autograd.turns import run_in_turn
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
@@ -184,7 +183,7 @@ class Pull:
             return [self._zeros(place) for place in range(len(self.aliases))]
         task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
         task.search = lambda *_: self._needed
-        captured = run_in_turn(task, roots)
+        captured = task.run(roots)
         if task.xp is arrays:
             return self._owned(captured, roots)
         found = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pullback.autograd.accumulate import AccumulateGrad
-from pullback.autograd.api import backward
+from pullback.autograd.api import backward, backward_of_loss
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.node import Node
@@ -187,7 +187,13 @@ def _backward(
     inputs: Any = None,
 ) -> None:
     """Adds this tensor's gradients to the ``grad`` of the leaves that it came from."""
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    if (
+        gradient is not None
+        or create_graph
+        or inputs is not None
+        or not (backward_of_loss(self, bool(retain_graph)))
+    ):
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _is_view(self: Tensor) -> bool:

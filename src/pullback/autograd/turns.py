@@ -11,42 +11,35 @@ from __future__ import annotations
 from threading import Condition
 from typing import Any
 
-import numpy as np
-
-from pullback.autograd.engine import GraphTask, current_graph_task_id
 from pullback.autograd.node import Node
-from pullback.tensor.tensor import Tensor
 
-__all__ = ["run_in_turn"]
+__all__ = ["give_back", "take"]
 
-_running: dict[Node, GraphTask] = {}  # by root; setdefault is one step that no thread interrupts
+_running: dict[Node, Any] = {}  # by root; setdefault is one step that no thread interrupts
 _freed = Condition()
 _waiting = 0
 
 
-def run_in_turn(task: GraphTask, roots: list[tuple[Node, int, Tensor | None]]) -> dict[int, Any]:
-    """Runs a pass when its root is free, without NumPy's warnings at singular points."""
-    with np.errstate(all="ignore"):  # anomaly mode finds what is not finite
-        if task.retain_graph or not roots or current_graph_task_id() != -1:
-            return task.run(roots)
-        root = roots[0][0]
-        if _running.setdefault(root, task) is not task:
-            _wait(root, task)
-        try:
-            return task.run(roots)
-        finally:
-            del _running[root]
-            if _waiting:
-                with _freed:
-                    _freed.notify_all()
+def take(root: Node, owner: Any) -> None:
+    """Waits until a root is free, and makes it the owner's."""
+    if _running.setdefault(root, owner) is not owner:
+        _wait(root, owner)
 
 
-def _wait(root: Node, task: GraphTask) -> None:
+def give_back(root: Node) -> None:
+    """Ends a turn."""
+    del _running[root]
+    if _waiting:
+        with _freed:
+            _freed.notify_all()
+
+
+def _wait(root: Node, owner: Any) -> None:
     global _waiting
     with _freed:
         _waiting += 1  # before the next look: whoever frees the root after it will notify
         try:
-            while _running.setdefault(root, task) is not task:
+            while _running.setdefault(root, owner) is not owner:
                 _freed.wait()
         finally:
             _waiting -= 1

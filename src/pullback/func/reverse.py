@@ -10,9 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from pullback.autograd.api import checked_seed, implicit_seed
 from pullback.autograd.level import TransformLevel
 from pullback.autograd.pull import Alias, Pull, Seeds, records_outside, released
+from pullback.autograd.seeds import checked_seed, implicit_seed
 from pullback.errors import AutogradError
 from pullback.func.arguments import (
     Argnums,

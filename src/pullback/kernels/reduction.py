@@ -65,7 +65,9 @@ def sum(
     x: NDArray[Any], axis: Axes = None, keepdims: bool = False, *, dtype: DTypeLike | None = None
 ) -> Any:
     """The sum over some axes, or all."""
-    return _add.reduce(x, axis=axes_of(axis), dtype=dtype, keepdims=keepdims)
+    if type(axis) is list:
+        axis = axes_of(axis)
+    return _add.reduce(x, axis, dtype, keepdims=keepdims)
 
 
 def mean(

@@ -202,8 +202,14 @@ def wrap(array: Any) -> Tensor:
 
 def fresh(array: Any) -> Tensor:
     """A new tensor as the thread's mode has it: in inference mode, an inference tensor."""
-    tensor = wrap(array)
     modes = get_state().modes
+    if type(array) is _ndarray and not modes:
+        tensor = _new(Tensor)
+        tensor._array = array
+        tensor._flags = CPU_FLAGS
+        tensor._edge = tensor._counter = tensor._meta = None
+        return tensor
+    tensor = wrap(array)
     if modes & INFERENCE:
         return as_inference(tensor)
     return born_here(tensor) if modes & (TRANSFORM | MAPPING) else tensor

@@ -9,7 +9,7 @@ import numpy as np
 
 import scipy.special._ufuncs
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, Node
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     edge_of,
@@ -29,7 +29,7 @@ from pullback.tensor.tensor import Tensor, wrap
 ndarray = np.ndarray
 
 
-class SpecialAgmBackward0(Node):
+class SpecialAgmBackward0(OperatorNode):
     """special_agm(Tensor a, Tensor b) -> Tensor
 
     a: grad * (slope_of_agm(a, b, result))
@@ -55,12 +55,20 @@ class SpecialAgmBackward0(Node):
 
     def run(node, xp, grad, keep):
         a = node.a
-        if type(a) is Tensor and a._counter is None and a._meta is None:
+        if (
+            type(a) is Tensor
+            and (a._counter is None or a._counter[0] == node.a_v)
+            and (a._meta is None or not a._meta.detached)
+        ):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
         b = node.b
-        if type(b) is Tensor and b._counter is None and b._meta is None:
+        if (
+            type(b) is Tensor
+            and (b._counter is None or b._counter[0] == node.b_v)
+            and (b._meta is None or not b._meta.detached)
+        ):
             b = b._array
         else:
             b = xp.load(node, b, node.b_v)
@@ -87,7 +95,7 @@ class SpecialAgmBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialAiryBackward0(Node):
+class SpecialAiryBackward0(OperatorNode):
     """special_airy(Tensor z) -> (Tensor ai, Tensor aip, Tensor bi, Tensor bip)
 
     z: grad_ai * conj(aip) + grad_aip * conj(z * ai) + grad_bi * conj(bip) + grad_bip * conj(z * bi)
@@ -129,7 +137,7 @@ class SpecialAiryBackward0(Node):
         node.bip = save_output(bip, 3)
 
 
-class SpecialAiryeBackward0(Node):
+class SpecialAiryeBackward0(OperatorNode):
     """special_airye(Tensor z) -> (Tensor eai, Tensor eaip, Tensor ebi, Tensor ebip)
 
     z: grad_eai * (eaip + sqrt(of_real(z, 'scipy.special.airye')) * eai) + grad_eaip * (z * eai + sqrt(z) * eaip) + grad_ebi * (ebip - sqrt(maximum(z, 0)) * ebi) + grad_ebip * (z * ebi - sqrt(maximum(z, 0)) * ebip)
@@ -171,7 +179,7 @@ class SpecialAiryeBackward0(Node):
         node.ebip = save_output(ebip, 3)
 
 
-class SpecialBdtrBackward0(Node):
+class SpecialBdtrBackward0(OperatorNode):
     """special_bdtr(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.bdtr in k')
@@ -210,17 +218,29 @@ class SpecialBdtrBackward0(Node):
             grad_of_n = None
         if to_p is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             p = node.p
-            if type(p) is Tensor and p._counter is None and p._meta is None:
+            if (
+                type(p) is Tensor
+                and (p._counter is None or p._counter[0] == node.p_v)
+                and (p._meta is None or not p._meta.detached)
+            ):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
@@ -235,7 +255,7 @@ class SpecialBdtrBackward0(Node):
         node.k = node.n = node.p = FREED
 
 
-class SpecialBdtrcBackward0(Node):
+class SpecialBdtrcBackward0(OperatorNode):
     """special_bdtrc(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.bdtrc in k')
@@ -274,17 +294,29 @@ class SpecialBdtrcBackward0(Node):
             grad_of_n = None
         if to_p is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             p = node.p
-            if type(p) is Tensor and p._counter is None and p._meta is None:
+            if (
+                type(p) is Tensor
+                and (p._counter is None or p._counter[0] == node.p_v)
+                and (p._meta is None or not p._meta.detached)
+            ):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
@@ -299,7 +331,7 @@ class SpecialBdtrcBackward0(Node):
         node.k = node.n = node.p = FREED
 
 
-class SpecialBdtriBackward0(Node):
+class SpecialBdtriBackward0(OperatorNode):
     """special_bdtri(Tensor k, Tensor n, Tensor y) -> Tensor
 
     k: not_implemented('scipy.special.bdtri in k')
@@ -338,12 +370,20 @@ class SpecialBdtriBackward0(Node):
             grad_of_n = None
         if to_y is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
@@ -364,7 +404,7 @@ class SpecialBdtriBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialBeiBackward0(Node):
+class SpecialBeiBackward0(OperatorNode):
     """special_bei(Tensor x) -> Tensor
 
     x: grad * (special_beip(x))
@@ -383,7 +423,11 @@ class SpecialBeiBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -396,7 +440,7 @@ class SpecialBeiBackward0(Node):
         node.x = FREED
 
 
-class SpecialBeipBackward0(Node):
+class SpecialBeipBackward0(OperatorNode):
     """special_beip(Tensor x) -> Tensor
 
     x: grad * (special_ber(x) - kelvin_quotient(x, True))
@@ -415,7 +459,11 @@ class SpecialBeipBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -428,7 +476,7 @@ class SpecialBeipBackward0(Node):
         node.x = FREED
 
 
-class SpecialBerBackward0(Node):
+class SpecialBerBackward0(OperatorNode):
     """special_ber(Tensor x) -> Tensor
 
     x: grad * (special_berp(x))
@@ -447,7 +495,11 @@ class SpecialBerBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -460,7 +512,7 @@ class SpecialBerBackward0(Node):
         node.x = FREED
 
 
-class SpecialBerpBackward0(Node):
+class SpecialBerpBackward0(OperatorNode):
     """special_berp(Tensor x) -> Tensor
 
     x: grad * (-special_bei(x) - kelvin_quotient(x, False))
@@ -479,7 +531,11 @@ class SpecialBerpBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -492,7 +548,7 @@ class SpecialBerpBackward0(Node):
         node.x = FREED
 
 
-class SpecialBesselpolyBackward0(Node):
+class SpecialBesselpolyBackward0(OperatorNode):
     """special_besselpoly(Tensor a, Tensor lmb, Tensor nu) -> Tensor
 
     a: grad * (special_besselpoly(a, lmb + 1, nu - 1) - special_besselpoly(a, lmb + 1, nu + 1))
@@ -527,17 +583,29 @@ class SpecialBesselpolyBackward0(Node):
         (to_a, _), (to_lmb, _), (to_nu, _) = node._edges
         if to_a is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             lmb = node.lmb
-            if type(lmb) is Tensor and lmb._counter is None and lmb._meta is None:
+            if (
+                type(lmb) is Tensor
+                and (lmb._counter is None or lmb._counter[0] == node.lmb_v)
+                and (lmb._meta is None or not lmb._meta.detached)
+            ):
                 lmb = lmb._array
             else:
                 lmb = xp.load(node, lmb, node.lmb_v)
             nu = node.nu
-            if type(nu) is Tensor and nu._counter is None and nu._meta is None:
+            if (
+                type(nu) is Tensor
+                and (nu._counter is None or nu._counter[0] == node.nu_v)
+                and (nu._meta is None or not nu._meta.detached)
+            ):
                 nu = nu._array
             else:
                 nu = xp.load(node, nu, node.nu_v)
@@ -563,7 +631,7 @@ class SpecialBesselpolyBackward0(Node):
         node.a = node.lmb = node.nu = FREED
 
 
-class SpecialBetaBackward0(Node):
+class SpecialBetaBackward0(OperatorNode):
     """special_beta(Tensor a, Tensor b) -> Tensor
 
     a: grad * (result * (special_psi(a) - special_psi(a + b)))
@@ -593,12 +661,20 @@ class SpecialBetaBackward0(Node):
 
     def run(node, xp, grad, keep):
         a = node.a
-        if type(a) is Tensor and a._counter is None and a._meta is None:
+        if (
+            type(a) is Tensor
+            and (a._counter is None or a._counter[0] == node.a_v)
+            and (a._meta is None or not a._meta.detached)
+        ):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
         b = node.b
-        if type(b) is Tensor and b._counter is None and b._meta is None:
+        if (
+            type(b) is Tensor
+            and (b._counter is None or b._counter[0] == node.b_v)
+            and (b._meta is None or not b._meta.detached)
+        ):
             b = b._array
         else:
             b = xp.load(node, b, node.b_v)
@@ -625,7 +701,7 @@ class SpecialBetaBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialBetaincBackward0(Node):
+class SpecialBetaincBackward0(OperatorNode):
     """special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.betainc in a')
@@ -662,17 +738,29 @@ class SpecialBetaincBackward0(Node):
             grad_of_b = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -687,7 +775,7 @@ class SpecialBetaincBackward0(Node):
         node.a = node.b = node.x = FREED
 
 
-class SpecialBetainccBackward0(Node):
+class SpecialBetainccBackward0(OperatorNode):
     """special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.betaincc in a')
@@ -724,17 +812,29 @@ class SpecialBetainccBackward0(Node):
             grad_of_b = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -749,7 +849,7 @@ class SpecialBetainccBackward0(Node):
         node.a = node.b = node.x = FREED
 
 
-class SpecialBetainccinvBackward0(Node):
+class SpecialBetainccinvBackward0(OperatorNode):
     """special_betainccinv(Tensor a, Tensor b, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.betainccinv in a')
@@ -786,12 +886,20 @@ class SpecialBetainccinvBackward0(Node):
             grad_of_b = None
         if to_y is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
@@ -812,7 +920,7 @@ class SpecialBetainccinvBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialBetaincinvBackward0(Node):
+class SpecialBetaincinvBackward0(OperatorNode):
     """special_betaincinv(Tensor a, Tensor b, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.betaincinv in a')
@@ -849,12 +957,20 @@ class SpecialBetaincinvBackward0(Node):
             grad_of_b = None
         if to_y is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
@@ -875,7 +991,7 @@ class SpecialBetaincinvBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialBetalnBackward0(Node):
+class SpecialBetalnBackward0(OperatorNode):
     """special_betaln(Tensor a, Tensor b) -> Tensor
 
     a: grad * (special_psi(a) - special_psi(a + b))
@@ -900,12 +1016,20 @@ class SpecialBetalnBackward0(Node):
 
     def run(node, xp, grad, keep):
         a = node.a
-        if type(a) is Tensor and a._counter is None and a._meta is None:
+        if (
+            type(a) is Tensor
+            and (a._counter is None or a._counter[0] == node.a_v)
+            and (a._meta is None or not a._meta.detached)
+        ):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
         b = node.b
-        if type(b) is Tensor and b._counter is None and b._meta is None:
+        if (
+            type(b) is Tensor
+            and (b._counter is None or b._counter[0] == node.b_v)
+            and (b._meta is None or not b._meta.detached)
+        ):
             b = b._array
         else:
             b = xp.load(node, b, node.b_v)
@@ -926,7 +1050,7 @@ class SpecialBetalnBackward0(Node):
         node.a = node.b = FREED
 
 
-class SpecialBinomBackward0(Node):
+class SpecialBinomBackward0(OperatorNode):
     """special_binom(Tensor x, Tensor y) -> Tensor
 
     x: grad * (result * (special_psi(x + 1) - special_psi(x - y + 1)))
@@ -956,12 +1080,20 @@ class SpecialBinomBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -988,7 +1120,7 @@ class SpecialBinomBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialBoxcoxBackward0(Node):
+class SpecialBoxcoxBackward0(OperatorNode):
     """special_boxcox(Tensor x, Tensor lmbda) -> Tensor
 
     lmbda: grad * (slope_of_boxcox(log(x), lmbda))
@@ -1013,12 +1145,20 @@ class SpecialBoxcoxBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         lmbda = node.lmbda
-        if type(lmbda) is Tensor and lmbda._counter is None and lmbda._meta is None:
+        if (
+            type(lmbda) is Tensor
+            and (lmbda._counter is None or lmbda._counter[0] == node.lmbda_v)
+            and (lmbda._meta is None or not lmbda._meta.detached)
+        ):
             lmbda = lmbda._array
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
@@ -1039,7 +1179,7 @@ class SpecialBoxcoxBackward0(Node):
         node.x = node.lmbda = FREED
 
 
-class SpecialBoxcox1PBackward0(Node):
+class SpecialBoxcox1PBackward0(OperatorNode):
     """special_boxcox1p(Tensor x, Tensor lmbda) -> Tensor
 
     lmbda: grad * (slope_of_boxcox(log1p(x), lmbda))
@@ -1064,12 +1204,20 @@ class SpecialBoxcox1PBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         lmbda = node.lmbda
-        if type(lmbda) is Tensor and lmbda._counter is None and lmbda._meta is None:
+        if (
+            type(lmbda) is Tensor
+            and (lmbda._counter is None or lmbda._counter[0] == node.lmbda_v)
+            and (lmbda._meta is None or not lmbda._meta.detached)
+        ):
             lmbda = lmbda._array
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
@@ -1090,7 +1238,7 @@ class SpecialBoxcox1PBackward0(Node):
         node.x = node.lmbda = FREED
 
 
-class SpecialChdtrBackward0(Node):
+class SpecialChdtrBackward0(OperatorNode):
     """special_chdtr(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.chdtr in v')
@@ -1120,12 +1268,20 @@ class SpecialChdtrBackward0(Node):
             grad_of_v = None
         if to_x is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -1140,7 +1296,7 @@ class SpecialChdtrBackward0(Node):
         node.v = node.x = FREED
 
 
-class SpecialChdtrcBackward0(Node):
+class SpecialChdtrcBackward0(OperatorNode):
     """special_chdtrc(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.chdtrc in v')
@@ -1170,12 +1326,20 @@ class SpecialChdtrcBackward0(Node):
             grad_of_v = None
         if to_x is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -1190,7 +1354,7 @@ class SpecialChdtrcBackward0(Node):
         node.v = node.x = FREED
 
 
-class SpecialChdtriBackward0(Node):
+class SpecialChdtriBackward0(OperatorNode):
     """special_chdtri(Tensor v, Tensor p) -> Tensor
 
     p: grad * (-2 / density_of_gamma(v / 2, result / 2))
@@ -1216,7 +1380,11 @@ class SpecialChdtriBackward0(Node):
         (to_v, _), (to_p, _) = node._edges
         if to_p is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
@@ -1241,7 +1409,7 @@ class SpecialChdtriBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialChndtrBackward0(Node):
+class SpecialChndtrBackward0(OperatorNode):
     """special_chndtr(Tensor x, Tensor df, Tensor nc) -> Tensor
 
     df: not_implemented('scipy.special.chndtr in df')
@@ -1269,17 +1437,29 @@ class SpecialChndtrBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         df = node.df
-        if type(df) is Tensor and df._counter is None and df._meta is None:
+        if (
+            type(df) is Tensor
+            and (df._counter is None or df._counter[0] == node.df_v)
+            and (df._meta is None or not df._meta.detached)
+        ):
             df = df._array
         else:
             df = xp.load(node, df, node.df_v)
         nc = node.nc
-        if type(nc) is Tensor and nc._counter is None and nc._meta is None:
+        if (
+            type(nc) is Tensor
+            and (nc._counter is None or nc._counter[0] == node.nc_v)
+            and (nc._meta is None or not nc._meta.detached)
+        ):
             nc = nc._array
         else:
             nc = xp.load(node, nc, node.nc_v)
@@ -1310,7 +1490,7 @@ class SpecialChndtrBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialChndtrincBackward0(Node):
+class SpecialChndtrincBackward0(OperatorNode):
     """special_chndtrinc(Tensor x, Tensor df, Tensor p) -> Tensor
 
     df: not_implemented('scipy.special.chndtrinc in df')
@@ -1341,17 +1521,29 @@ class SpecialChndtrincBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         df = node.df
-        if type(df) is Tensor and df._counter is None and df._meta is None:
+        if (
+            type(df) is Tensor
+            and (df._counter is None or df._counter[0] == node.df_v)
+            and (df._meta is None or not df._meta.detached)
+        ):
             df = df._array
         else:
             df = xp.load(node, df, node.df_v)
         p = node.p
-        if type(p) is Tensor and p._counter is None and p._meta is None:
+        if (
+            type(p) is Tensor
+            and (p._counter is None or p._counter[0] == node.p_v)
+            and (p._meta is None or not p._meta.detached)
+        ):
             p = p._array
         else:
             p = xp.load(node, p, node.p_v)
@@ -1384,7 +1576,7 @@ class SpecialChndtrincBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialChndtrixBackward0(Node):
+class SpecialChndtrixBackward0(OperatorNode):
     """special_chndtrix(Tensor p, Tensor df, Tensor nc) -> Tensor
 
     df: not_implemented('scipy.special.chndtrix in df')
@@ -1418,12 +1610,20 @@ class SpecialChndtrixBackward0(Node):
 
     def run(node, xp, grad, keep):
         df = node.df
-        if type(df) is Tensor and df._counter is None and df._meta is None:
+        if (
+            type(df) is Tensor
+            and (df._counter is None or df._counter[0] == node.df_v)
+            and (df._meta is None or not df._meta.detached)
+        ):
             df = df._array
         else:
             df = xp.load(node, df, node.df_v)
         nc = node.nc
-        if type(nc) is Tensor and nc._counter is None and nc._meta is None:
+        if (
+            type(nc) is Tensor
+            and (nc._counter is None or nc._counter[0] == node.nc_v)
+            and (nc._meta is None or not nc._meta.detached)
+        ):
             nc = nc._array
         else:
             nc = xp.load(node, nc, node.nc_v)
@@ -1437,7 +1637,11 @@ class SpecialChndtrixBackward0(Node):
             grad_of_df = None
         if to_nc is not None:
             p = node.p
-            if type(p) is Tensor and p._counter is None and p._meta is None:
+            if (
+                type(p) is Tensor
+                and (p._counter is None or p._counter[0] == node.p_v)
+                and (p._meta is None or not p._meta.detached)
+            ):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
@@ -1462,7 +1666,7 @@ class SpecialChndtrixBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialCosdgBackward0(Node):
+class SpecialCosdgBackward0(OperatorNode):
     """special_cosdg(Tensor x) -> Tensor
 
     x: grad * (-0.017453292519943295 * special_sindg(x))
@@ -1481,7 +1685,11 @@ class SpecialCosdgBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -1494,7 +1702,7 @@ class SpecialCosdgBackward0(Node):
         node.x = FREED
 
 
-class SpecialCosm1Backward0(Node):
+class SpecialCosm1Backward0(OperatorNode):
     """special_cosm1(Tensor x) -> Tensor
 
     x: grad * (-sin(x))
@@ -1514,7 +1722,11 @@ class SpecialCosm1Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -1527,7 +1739,7 @@ class SpecialCosm1Backward0(Node):
         node.x = FREED
 
 
-class SpecialCotdgBackward0(Node):
+class SpecialCotdgBackward0(OperatorNode):
     """special_cotdg(Tensor x) -> Tensor
 
     x: grad * (-0.017453292519943295 * (1 + result * result))
@@ -1561,7 +1773,7 @@ class SpecialCotdgBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialDawsnBackward0(Node):
+class SpecialDawsnBackward0(OperatorNode):
     """special_dawsn(Tensor x) -> Tensor
 
     x: grad * conj(1 - 2 * x * result)
@@ -1582,7 +1794,11 @@ class SpecialDawsnBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -1601,7 +1817,7 @@ class SpecialDawsnBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialEllipeBackward0(Node):
+class SpecialEllipeBackward0(OperatorNode):
     """special_ellipe(Tensor m) -> Tensor
 
     m: grad * (-special_elliprd(0.0, 1 - m, 1.0) / 6)
@@ -1620,7 +1836,11 @@ class SpecialEllipeBackward0(Node):
 
     def run(node, xp, grad, keep):
         m = node.m
-        if type(m) is Tensor and m._counter is None and m._meta is None:
+        if (
+            type(m) is Tensor
+            and (m._counter is None or m._counter[0] == node.m_v)
+            and (m._meta is None or not m._meta.detached)
+        ):
             m = m._array
         else:
             m = xp.load(node, m, node.m_v)
@@ -1633,7 +1853,7 @@ class SpecialEllipeBackward0(Node):
         node.m = FREED
 
 
-class SpecialEllipeincBackward0(Node):
+class SpecialEllipeincBackward0(OperatorNode):
     """special_ellipeinc(Tensor phi, Tensor m) -> Tensor
 
     m: grad * (slope_of_ellipeinc(phi, m))
@@ -1658,12 +1878,20 @@ class SpecialEllipeincBackward0(Node):
 
     def run(node, xp, grad, keep):
         phi = node.phi
-        if type(phi) is Tensor and phi._counter is None and phi._meta is None:
+        if (
+            type(phi) is Tensor
+            and (phi._counter is None or phi._counter[0] == node.phi_v)
+            and (phi._meta is None or not phi._meta.detached)
+        ):
             phi = phi._array
         else:
             phi = xp.load(node, phi, node.phi_v)
         m = node.m
-        if type(m) is Tensor and m._counter is None and m._meta is None:
+        if (
+            type(m) is Tensor
+            and (m._counter is None or m._counter[0] == node.m_v)
+            and (m._meta is None or not m._meta.detached)
+        ):
             m = m._array
         else:
             m = xp.load(node, m, node.m_v)
@@ -1684,7 +1912,7 @@ class SpecialEllipeincBackward0(Node):
         node.phi = node.m = FREED
 
 
-class SpecialEllipjBackward0(Node):
+class SpecialEllipjBackward0(OperatorNode):
     """special_ellipj(Tensor u, Tensor m) -> (Tensor sn, Tensor cn, Tensor dn, Tensor ph)
 
     m: grad_sn * (-cn * dn * slope_of_ellipkinc(ph, m)) + grad_cn * (sn * dn * slope_of_ellipkinc(ph, m)) + grad_dn * (m * sn * cn * slope_of_ellipkinc(ph, m) - sn * sn / (2 * dn)) + grad_ph * (-dn * slope_of_ellipkinc(ph, m))
@@ -1733,7 +1961,7 @@ class SpecialEllipjBackward0(Node):
         node.ph = save_output(ph, 3) if node._edges[1][0] is not None else None
 
 
-class SpecialEllipkBackward0(Node):
+class SpecialEllipkBackward0(OperatorNode):
     """special_ellipk(Tensor m) -> Tensor
 
     m: grad * (special_elliprd(0.0, 1.0, 1 - m) / 6)
@@ -1752,7 +1980,11 @@ class SpecialEllipkBackward0(Node):
 
     def run(node, xp, grad, keep):
         m = node.m
-        if type(m) is Tensor and m._counter is None and m._meta is None:
+        if (
+            type(m) is Tensor
+            and (m._counter is None or m._counter[0] == node.m_v)
+            and (m._meta is None or not m._meta.detached)
+        ):
             m = m._array
         else:
             m = xp.load(node, m, node.m_v)
@@ -1765,7 +1997,7 @@ class SpecialEllipkBackward0(Node):
         node.m = FREED
 
 
-class SpecialEllipkincBackward0(Node):
+class SpecialEllipkincBackward0(OperatorNode):
     """special_ellipkinc(Tensor phi, Tensor m) -> Tensor
 
     m: grad * (slope_of_ellipkinc(phi, m))
@@ -1790,12 +2022,20 @@ class SpecialEllipkincBackward0(Node):
 
     def run(node, xp, grad, keep):
         phi = node.phi
-        if type(phi) is Tensor and phi._counter is None and phi._meta is None:
+        if (
+            type(phi) is Tensor
+            and (phi._counter is None or phi._counter[0] == node.phi_v)
+            and (phi._meta is None or not phi._meta.detached)
+        ):
             phi = phi._array
         else:
             phi = xp.load(node, phi, node.phi_v)
         m = node.m
-        if type(m) is Tensor and m._counter is None and m._meta is None:
+        if (
+            type(m) is Tensor
+            and (m._counter is None or m._counter[0] == node.m_v)
+            and (m._meta is None or not m._meta.detached)
+        ):
             m = m._array
         else:
             m = xp.load(node, m, node.m_v)
@@ -1816,7 +2056,7 @@ class SpecialEllipkincBackward0(Node):
         node.phi = node.m = FREED
 
 
-class SpecialEllipkm1Backward0(Node):
+class SpecialEllipkm1Backward0(OperatorNode):
     """special_ellipkm1(Tensor p) -> Tensor
 
     p: grad * (-special_elliprd(0.0, 1.0, p) / 6)
@@ -1835,7 +2075,11 @@ class SpecialEllipkm1Backward0(Node):
 
     def run(node, xp, grad, keep):
         p = node.p
-        if type(p) is Tensor and p._counter is None and p._meta is None:
+        if (
+            type(p) is Tensor
+            and (p._counter is None or p._counter[0] == node.p_v)
+            and (p._meta is None or not p._meta.detached)
+        ):
             p = p._array
         else:
             p = xp.load(node, p, node.p_v)
@@ -1848,7 +2092,7 @@ class SpecialEllipkm1Backward0(Node):
         node.p = FREED
 
 
-class SpecialElliprcBackward0(Node):
+class SpecialElliprcBackward0(OperatorNode):
     """special_elliprc(Tensor x, Tensor y) -> Tensor
 
     x: grad * conj(-special_elliprd(y, y, x) / 6)
@@ -1873,12 +2117,20 @@ class SpecialElliprcBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -1899,7 +2151,7 @@ class SpecialElliprcBackward0(Node):
         node.x = node.y = FREED
 
 
-class SpecialElliprdBackward0(Node):
+class SpecialElliprdBackward0(OperatorNode):
     """special_elliprd(Tensor x, Tensor y, Tensor z) -> Tensor
 
     x: grad * conj(slope_of_elliprd(x, y, z))
@@ -1928,17 +2180,29 @@ class SpecialElliprdBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -1969,7 +2233,7 @@ class SpecialElliprdBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialElliprfBackward0(Node):
+class SpecialElliprfBackward0(OperatorNode):
     """special_elliprf(Tensor x, Tensor y, Tensor z) -> Tensor
 
     x: grad * conj(-special_elliprd(y, z, x) / 6)
@@ -1997,17 +2261,29 @@ class SpecialElliprfBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -2032,7 +2308,7 @@ class SpecialElliprfBackward0(Node):
         node.x = node.y = node.z = FREED
 
 
-class SpecialElliprgBackward0(Node):
+class SpecialElliprgBackward0(OperatorNode):
     """special_elliprg(Tensor x, Tensor y, Tensor z) -> Tensor
 
     x: grad * conj((3 * special_elliprf(x, y, z) - x * special_elliprd(y, z, x)) / 12)
@@ -2066,17 +2342,29 @@ class SpecialElliprgBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -2116,7 +2404,7 @@ class SpecialElliprgBackward0(Node):
         node.x = node.y = node.z = FREED
 
 
-class SpecialElliprjBackward0(Node):
+class SpecialElliprjBackward0(OperatorNode):
     """special_elliprj(Tensor x, Tensor y, Tensor z, Tensor p) -> Tensor
 
     p: grad * conj(slope_of_elliprj_last(x, y, z, p, result))
@@ -2150,22 +2438,38 @@ class SpecialElliprjBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
         p = node.p
-        if type(p) is Tensor and p._counter is None and p._meta is None:
+        if (
+            type(p) is Tensor
+            and (p._counter is None or p._counter[0] == node.p_v)
+            and (p._meta is None or not p._meta.detached)
+        ):
             p = p._array
         else:
             p = xp.load(node, p, node.p_v)
@@ -2200,7 +2504,7 @@ class SpecialElliprjBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialEntrBackward0(Node):
+class SpecialEntrBackward0(OperatorNode):
     """special_entr(Tensor x) -> Tensor
 
     x: grad * (-log(x) - 1)
@@ -2219,7 +2523,11 @@ class SpecialEntrBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -2232,7 +2540,7 @@ class SpecialEntrBackward0(Node):
         node.x = FREED
 
 
-class SpecialErfBackward0(Node):
+class SpecialErfBackward0(OperatorNode):
     """special_erf(Tensor z) -> Tensor
 
     z: grad * conj(2 / 1.7724538509055159 * exp(-z * z))
@@ -2252,7 +2560,11 @@ class SpecialErfBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -2265,7 +2577,7 @@ class SpecialErfBackward0(Node):
         node.z = FREED
 
 
-class SpecialErfcBackward0(Node):
+class SpecialErfcBackward0(OperatorNode):
     """special_erfc(Tensor x) -> Tensor
 
     x: grad * conj(-2 / 1.7724538509055159 * exp(-x * x))
@@ -2285,7 +2597,11 @@ class SpecialErfcBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -2298,7 +2614,7 @@ class SpecialErfcBackward0(Node):
         node.x = FREED
 
 
-class SpecialErfcinvBackward0(Node):
+class SpecialErfcinvBackward0(OperatorNode):
     """special_erfcinv(Tensor y) -> Tensor
 
     y: grad * (-1.7724538509055159 / 2 * exp(result * result))
@@ -2332,7 +2648,7 @@ class SpecialErfcinvBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialErfcxBackward0(Node):
+class SpecialErfcxBackward0(OperatorNode):
     """special_erfcx(Tensor x) -> Tensor
 
     x: grad * conj(2 * x * result - 2 / 1.7724538509055159)
@@ -2353,7 +2669,11 @@ class SpecialErfcxBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -2372,7 +2692,7 @@ class SpecialErfcxBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialErfiBackward0(Node):
+class SpecialErfiBackward0(OperatorNode):
     """special_erfi(Tensor z) -> Tensor
 
     z: grad * conj(2 / 1.7724538509055159 * exp(z * z))
@@ -2392,7 +2712,11 @@ class SpecialErfiBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -2405,7 +2729,7 @@ class SpecialErfiBackward0(Node):
         node.z = FREED
 
 
-class SpecialErfinvBackward0(Node):
+class SpecialErfinvBackward0(OperatorNode):
     """special_erfinv(Tensor y) -> Tensor
 
     y: grad * (1.7724538509055159 / 2 * exp(result * result))
@@ -2439,7 +2763,7 @@ class SpecialErfinvBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialEvalChebycBackward0(Node):
+class SpecialEvalChebycBackward0(OperatorNode):
     """special_eval_chebyc(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyc in n')
@@ -2469,12 +2793,20 @@ class SpecialEvalChebycBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2489,7 +2821,7 @@ class SpecialEvalChebycBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalChebysBackward0(Node):
+class SpecialEvalChebysBackward0(OperatorNode):
     """special_eval_chebys(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebys in n')
@@ -2521,12 +2853,20 @@ class SpecialEvalChebysBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2541,7 +2881,7 @@ class SpecialEvalChebysBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalChebytBackward0(Node):
+class SpecialEvalChebytBackward0(OperatorNode):
     """special_eval_chebyt(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyt in n')
@@ -2571,12 +2911,20 @@ class SpecialEvalChebytBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2591,7 +2939,7 @@ class SpecialEvalChebytBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalChebyuBackward0(Node):
+class SpecialEvalChebyuBackward0(OperatorNode):
     """special_eval_chebyu(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyu in n')
@@ -2623,12 +2971,20 @@ class SpecialEvalChebyuBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2643,7 +2999,7 @@ class SpecialEvalChebyuBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalGegenbauerBackward0(Node):
+class SpecialEvalGegenbauerBackward0(OperatorNode):
     """special_eval_gegenbauer(Tensor n, Tensor alpha, Tensor x) -> Tensor
 
     alpha: not_implemented('scipy.special.eval_gegenbauer in alpha')
@@ -2684,17 +3040,29 @@ class SpecialEvalGegenbauerBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             alpha = node.alpha
-            if type(alpha) is Tensor and alpha._counter is None and alpha._meta is None:
+            if (
+                type(alpha) is Tensor
+                and (alpha._counter is None or alpha._counter[0] == node.alpha_v)
+                and (alpha._meta is None or not alpha._meta.detached)
+            ):
                 alpha = alpha._array
             else:
                 alpha = xp.load(node, alpha, node.alpha_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2711,7 +3079,7 @@ class SpecialEvalGegenbauerBackward0(Node):
         node.n = node.alpha = node.x = FREED
 
 
-class SpecialEvalGenlaguerreBackward0(Node):
+class SpecialEvalGenlaguerreBackward0(OperatorNode):
     """special_eval_genlaguerre(Tensor n, Tensor alpha, Tensor x) -> Tensor
 
     alpha: not_implemented('scipy.special.eval_genlaguerre in alpha')
@@ -2752,17 +3120,29 @@ class SpecialEvalGenlaguerreBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             alpha = node.alpha
-            if type(alpha) is Tensor and alpha._counter is None and alpha._meta is None:
+            if (
+                type(alpha) is Tensor
+                and (alpha._counter is None or alpha._counter[0] == node.alpha_v)
+                and (alpha._meta is None or not alpha._meta.detached)
+            ):
                 alpha = alpha._array
             else:
                 alpha = xp.load(node, alpha, node.alpha_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2777,7 +3157,7 @@ class SpecialEvalGenlaguerreBackward0(Node):
         node.n = node.alpha = node.x = FREED
 
 
-class SpecialEvalHermiteBackward0(Node):
+class SpecialEvalHermiteBackward0(OperatorNode):
     """special_eval_hermite(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_hermite in n')
@@ -2809,12 +3189,20 @@ class SpecialEvalHermiteBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2829,7 +3217,7 @@ class SpecialEvalHermiteBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalHermitenormBackward0(Node):
+class SpecialEvalHermitenormBackward0(OperatorNode):
     """special_eval_hermitenorm(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_hermitenorm in n')
@@ -2861,12 +3249,20 @@ class SpecialEvalHermitenormBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2881,7 +3277,7 @@ class SpecialEvalHermitenormBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalJacobiBackward0(Node):
+class SpecialEvalJacobiBackward0(OperatorNode):
     """special_eval_jacobi(Tensor n, Tensor alpha, Tensor beta, Tensor x) -> Tensor
 
     alpha: not_implemented('scipy.special.eval_jacobi in alpha')
@@ -2939,22 +3335,38 @@ class SpecialEvalJacobiBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             alpha = node.alpha
-            if type(alpha) is Tensor and alpha._counter is None and alpha._meta is None:
+            if (
+                type(alpha) is Tensor
+                and (alpha._counter is None or alpha._counter[0] == node.alpha_v)
+                and (alpha._meta is None or not alpha._meta.detached)
+            ):
                 alpha = alpha._array
             else:
                 alpha = xp.load(node, alpha, node.alpha_v)
             beta = node.beta
-            if type(beta) is Tensor and beta._counter is None and beta._meta is None:
+            if (
+                type(beta) is Tensor
+                and (beta._counter is None or beta._counter[0] == node.beta_v)
+                and (beta._meta is None or not beta._meta.detached)
+            ):
                 beta = beta._array
             else:
                 beta = xp.load(node, beta, node.beta_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -2976,7 +3388,7 @@ class SpecialEvalJacobiBackward0(Node):
         node.n = node.alpha = node.beta = node.x = FREED
 
 
-class SpecialEvalLaguerreBackward0(Node):
+class SpecialEvalLaguerreBackward0(OperatorNode):
     """special_eval_laguerre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_laguerre in n')
@@ -3008,12 +3420,20 @@ class SpecialEvalLaguerreBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3028,7 +3448,7 @@ class SpecialEvalLaguerreBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalLegendreBackward0(Node):
+class SpecialEvalLegendreBackward0(OperatorNode):
     """special_eval_legendre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_legendre in n')
@@ -3058,12 +3478,20 @@ class SpecialEvalLegendreBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3078,7 +3506,7 @@ class SpecialEvalLegendreBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalShChebytBackward0(Node):
+class SpecialEvalShChebytBackward0(OperatorNode):
     """special_eval_sh_chebyt(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_chebyt in n')
@@ -3110,12 +3538,20 @@ class SpecialEvalShChebytBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3130,7 +3566,7 @@ class SpecialEvalShChebytBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalShChebyuBackward0(Node):
+class SpecialEvalShChebyuBackward0(OperatorNode):
     """special_eval_sh_chebyu(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_chebyu in n')
@@ -3162,12 +3598,20 @@ class SpecialEvalShChebyuBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3182,7 +3626,7 @@ class SpecialEvalShChebyuBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialEvalShJacobiBackward0(Node):
+class SpecialEvalShJacobiBackward0(OperatorNode):
     """special_eval_sh_jacobi(Tensor n, Tensor p, Tensor q, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_jacobi in n')
@@ -3238,22 +3682,38 @@ class SpecialEvalShJacobiBackward0(Node):
             grad_of_q = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             p = node.p
-            if type(p) is Tensor and p._counter is None and p._meta is None:
+            if (
+                type(p) is Tensor
+                and (p._counter is None or p._counter[0] == node.p_v)
+                and (p._meta is None or not p._meta.detached)
+            ):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
             q = node.q
-            if type(q) is Tensor and q._counter is None and q._meta is None:
+            if (
+                type(q) is Tensor
+                and (q._counter is None or q._counter[0] == node.q_v)
+                and (q._meta is None or not q._meta.detached)
+            ):
                 q = q._array
             else:
                 q = xp.load(node, q, node.q_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3275,7 +3735,7 @@ class SpecialEvalShJacobiBackward0(Node):
         node.n = node.p = node.q = node.x = FREED
 
 
-class SpecialEvalShLegendreBackward0(Node):
+class SpecialEvalShLegendreBackward0(OperatorNode):
     """special_eval_sh_legendre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_legendre in n')
@@ -3307,12 +3767,20 @@ class SpecialEvalShLegendreBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3327,7 +3795,7 @@ class SpecialEvalShLegendreBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialExp1Backward0(Node):
+class SpecialExp1Backward0(OperatorNode):
     """special_exp1(Tensor z) -> Tensor
 
     z: grad * conj(-exp(-z) / z)
@@ -3347,7 +3815,11 @@ class SpecialExp1Backward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -3360,7 +3832,7 @@ class SpecialExp1Backward0(Node):
         node.z = FREED
 
 
-class SpecialExp10Backward0(Node):
+class SpecialExp10Backward0(OperatorNode):
     """special_exp10(Tensor x) -> Tensor
 
     x: grad * (result * 2.302585092994046)
@@ -3394,7 +3866,7 @@ class SpecialExp10Backward0(Node):
         node.result = save_output(result)
 
 
-class SpecialExpiBackward0(Node):
+class SpecialExpiBackward0(OperatorNode):
     """special_expi(Tensor x) -> Tensor
 
     x: grad * conj(exp(x) / x)
@@ -3414,7 +3886,11 @@ class SpecialExpiBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -3427,7 +3903,7 @@ class SpecialExpiBackward0(Node):
         node.x = FREED
 
 
-class SpecialExpitBackward0(Node):
+class SpecialExpitBackward0(OperatorNode):
     """special_expit(Tensor x) -> Tensor
 
     x: grad * (result * special_expit(-x))
@@ -3447,7 +3923,11 @@ class SpecialExpitBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -3466,7 +3946,7 @@ class SpecialExpitBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialExpnBackward0(Node):
+class SpecialExpnBackward0(OperatorNode):
     """special_expn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.expn in n')
@@ -3502,12 +3982,20 @@ class SpecialExpnBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3530,7 +4018,7 @@ class SpecialExpnBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialExprelBackward0(Node):
+class SpecialExprelBackward0(OperatorNode):
     """special_exprel(Tensor x) -> Tensor
 
     x: grad * (slope_of_exprel(x))
@@ -3549,7 +4037,11 @@ class SpecialExprelBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -3562,7 +4054,7 @@ class SpecialExprelBackward0(Node):
         node.x = FREED
 
 
-class SpecialFdtrBackward0(Node):
+class SpecialFdtrBackward0(OperatorNode):
     """special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor
 
     dfd: not_implemented('scipy.special.fdtr in dfd')
@@ -3599,17 +4091,29 @@ class SpecialFdtrBackward0(Node):
             grad_of_dfn = None
         if to_x is not None:
             dfn = node.dfn
-            if type(dfn) is Tensor and dfn._counter is None and dfn._meta is None:
+            if (
+                type(dfn) is Tensor
+                and (dfn._counter is None or dfn._counter[0] == node.dfn_v)
+                and (dfn._meta is None or not dfn._meta.detached)
+            ):
                 dfn = dfn._array
             else:
                 dfn = xp.load(node, dfn, node.dfn_v)
             dfd = node.dfd
-            if type(dfd) is Tensor and dfd._counter is None and dfd._meta is None:
+            if (
+                type(dfd) is Tensor
+                and (dfd._counter is None or dfd._counter[0] == node.dfd_v)
+                and (dfd._meta is None or not dfd._meta.detached)
+            ):
                 dfd = dfd._array
             else:
                 dfd = xp.load(node, dfd, node.dfd_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3624,7 +4128,7 @@ class SpecialFdtrBackward0(Node):
         node.dfn = node.dfd = node.x = FREED
 
 
-class SpecialFdtrcBackward0(Node):
+class SpecialFdtrcBackward0(OperatorNode):
     """special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor
 
     dfd: not_implemented('scipy.special.fdtrc in dfd')
@@ -3661,17 +4165,29 @@ class SpecialFdtrcBackward0(Node):
             grad_of_dfn = None
         if to_x is not None:
             dfn = node.dfn
-            if type(dfn) is Tensor and dfn._counter is None and dfn._meta is None:
+            if (
+                type(dfn) is Tensor
+                and (dfn._counter is None or dfn._counter[0] == node.dfn_v)
+                and (dfn._meta is None or not dfn._meta.detached)
+            ):
                 dfn = dfn._array
             else:
                 dfn = xp.load(node, dfn, node.dfn_v)
             dfd = node.dfd
-            if type(dfd) is Tensor and dfd._counter is None and dfd._meta is None:
+            if (
+                type(dfd) is Tensor
+                and (dfd._counter is None or dfd._counter[0] == node.dfd_v)
+                and (dfd._meta is None or not dfd._meta.detached)
+            ):
                 dfd = dfd._array
             else:
                 dfd = xp.load(node, dfd, node.dfd_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3686,7 +4202,7 @@ class SpecialFdtrcBackward0(Node):
         node.dfn = node.dfd = node.x = FREED
 
 
-class SpecialFdtriBackward0(Node):
+class SpecialFdtriBackward0(OperatorNode):
     """special_fdtri(Tensor dfn, Tensor dfd, Tensor p) -> Tensor
 
     dfd: not_implemented('scipy.special.fdtri in dfd')
@@ -3723,12 +4239,20 @@ class SpecialFdtriBackward0(Node):
             grad_of_dfn = None
         if to_p is not None:
             dfn = node.dfn
-            if type(dfn) is Tensor and dfn._counter is None and dfn._meta is None:
+            if (
+                type(dfn) is Tensor
+                and (dfn._counter is None or dfn._counter[0] == node.dfn_v)
+                and (dfn._meta is None or not dfn._meta.detached)
+            ):
                 dfn = dfn._array
             else:
                 dfn = xp.load(node, dfn, node.dfn_v)
             dfd = node.dfd
-            if type(dfd) is Tensor and dfd._counter is None and dfd._meta is None:
+            if (
+                type(dfd) is Tensor
+                and (dfd._counter is None or dfd._counter[0] == node.dfd_v)
+                and (dfd._meta is None or not dfd._meta.detached)
+            ):
                 dfd = dfd._array
             else:
                 dfd = xp.load(node, dfd, node.dfd_v)
@@ -3749,7 +4273,7 @@ class SpecialFdtriBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialFresnelBackward0(Node):
+class SpecialFresnelBackward0(OperatorNode):
     """special_fresnel(Tensor z) -> (Tensor s, Tensor c)
 
     z: grad_s * conj(sin(1.5707963267948966 * z * z)) + grad_c * conj(cos(1.5707963267948966 * z * z))
@@ -3777,7 +4301,7 @@ class SpecialFresnelBackward0(Node):
         node.z = FREED
 
 
-class SpecialGammaBackward0(Node):
+class SpecialGammaBackward0(OperatorNode):
     """special_gamma(Tensor z) -> Tensor
 
     z: grad * conj(result * special_psi(z))
@@ -3797,7 +4321,11 @@ class SpecialGammaBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -3816,7 +4344,7 @@ class SpecialGammaBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialGammaincBackward0(Node):
+class SpecialGammaincBackward0(OperatorNode):
     """special_gammainc(Tensor a, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.gammainc in a')
@@ -3846,12 +4374,20 @@ class SpecialGammaincBackward0(Node):
             grad_of_a = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3866,7 +4402,7 @@ class SpecialGammaincBackward0(Node):
         node.a = node.x = FREED
 
 
-class SpecialGammainccBackward0(Node):
+class SpecialGammainccBackward0(OperatorNode):
     """special_gammaincc(Tensor a, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.gammaincc in a')
@@ -3896,12 +4432,20 @@ class SpecialGammainccBackward0(Node):
             grad_of_a = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -3916,7 +4460,7 @@ class SpecialGammainccBackward0(Node):
         node.a = node.x = FREED
 
 
-class SpecialGammainccinvBackward0(Node):
+class SpecialGammainccinvBackward0(OperatorNode):
     """special_gammainccinv(Tensor a, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.gammainccinv in a')
@@ -3946,7 +4490,11 @@ class SpecialGammainccinvBackward0(Node):
             grad_of_a = None
         if to_y is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
@@ -3967,7 +4515,7 @@ class SpecialGammainccinvBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialGammaincinvBackward0(Node):
+class SpecialGammaincinvBackward0(OperatorNode):
     """special_gammaincinv(Tensor a, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.gammaincinv in a')
@@ -3997,7 +4545,11 @@ class SpecialGammaincinvBackward0(Node):
             grad_of_a = None
         if to_y is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
@@ -4018,7 +4570,7 @@ class SpecialGammaincinvBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialGammalnBackward0(Node):
+class SpecialGammalnBackward0(OperatorNode):
     """special_gammaln(Tensor x) -> Tensor
 
     x: grad * (special_psi(x))
@@ -4037,7 +4589,11 @@ class SpecialGammalnBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -4050,7 +4606,7 @@ class SpecialGammalnBackward0(Node):
         node.x = FREED
 
 
-class SpecialGammasgnBackward0(Node):
+class SpecialGammasgnBackward0(OperatorNode):
     """special_gammasgn(Tensor x) -> Tensor
 
     x: zero_gradient(grad)
@@ -4067,7 +4623,7 @@ class SpecialGammasgnBackward0(Node):
         return (xp.zero_gradient(grad),)
 
 
-class SpecialGdtrBackward0(Node):
+class SpecialGdtrBackward0(OperatorNode):
     """special_gdtr(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: grad * (x * density_of_gamma(b, a * x))
@@ -4094,17 +4650,29 @@ class SpecialGdtrBackward0(Node):
 
     def run(node, xp, grad, keep):
         a = node.a
-        if type(a) is Tensor and a._counter is None and a._meta is None:
+        if (
+            type(a) is Tensor
+            and (a._counter is None or a._counter[0] == node.a_v)
+            and (a._meta is None or not a._meta.detached)
+        ):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
         b = node.b
-        if type(b) is Tensor and b._counter is None and b._meta is None:
+        if (
+            type(b) is Tensor
+            and (b._counter is None or b._counter[0] == node.b_v)
+            and (b._meta is None or not b._meta.detached)
+        ):
             b = b._array
         else:
             b = xp.load(node, b, node.b_v)
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -4129,7 +4697,7 @@ class SpecialGdtrBackward0(Node):
         node.a = node.b = node.x = FREED
 
 
-class SpecialGdtrcBackward0(Node):
+class SpecialGdtrcBackward0(OperatorNode):
     """special_gdtrc(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: grad * (-x * density_of_gamma(b, a * x))
@@ -4156,17 +4724,29 @@ class SpecialGdtrcBackward0(Node):
 
     def run(node, xp, grad, keep):
         a = node.a
-        if type(a) is Tensor and a._counter is None and a._meta is None:
+        if (
+            type(a) is Tensor
+            and (a._counter is None or a._counter[0] == node.a_v)
+            and (a._meta is None or not a._meta.detached)
+        ):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
         b = node.b
-        if type(b) is Tensor and b._counter is None and b._meta is None:
+        if (
+            type(b) is Tensor
+            and (b._counter is None or b._counter[0] == node.b_v)
+            and (b._meta is None or not b._meta.detached)
+        ):
             b = b._array
         else:
             b = xp.load(node, b, node.b_v)
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -4191,7 +4771,7 @@ class SpecialGdtrcBackward0(Node):
         node.a = node.b = node.x = FREED
 
 
-class SpecialGdtriaBackward0(Node):
+class SpecialGdtriaBackward0(OperatorNode):
     """special_gdtria(Tensor p, Tensor b, Tensor x) -> Tensor
 
     b: not_implemented('scipy.special.gdtria in b')
@@ -4218,7 +4798,11 @@ class SpecialGdtriaBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -4232,7 +4816,11 @@ class SpecialGdtriaBackward0(Node):
             grad_of_b = None
         if to_p is not None:
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
@@ -4254,7 +4842,7 @@ class SpecialGdtriaBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialGdtrixBackward0(Node):
+class SpecialGdtrixBackward0(OperatorNode):
     """special_gdtrix(Tensor a, Tensor b, Tensor p) -> Tensor
 
     a: grad * (-result / a)
@@ -4281,7 +4869,11 @@ class SpecialGdtrixBackward0(Node):
 
     def run(node, xp, grad, keep):
         a = node.a
-        if type(a) is Tensor and a._counter is None and a._meta is None:
+        if (
+            type(a) is Tensor
+            and (a._counter is None or a._counter[0] == node.a_v)
+            and (a._meta is None or not a._meta.detached)
+        ):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
@@ -4299,7 +4891,11 @@ class SpecialGdtrixBackward0(Node):
             grad_of_b = None
         if to_p is not None:
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
@@ -4317,7 +4913,7 @@ class SpecialGdtrixBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialHankel1Backward0(Node):
+class SpecialHankel1Backward0(OperatorNode):
     """special_hankel1(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel1 in v')
@@ -4349,12 +4945,20 @@ class SpecialHankel1Backward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -4372,7 +4976,7 @@ class SpecialHankel1Backward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialHankel1EBackward0(Node):
+class SpecialHankel1EBackward0(OperatorNode):
     """special_hankel1e(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel1e in v')
@@ -4408,12 +5012,20 @@ class SpecialHankel1EBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -4440,7 +5052,7 @@ class SpecialHankel1EBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialHankel2Backward0(Node):
+class SpecialHankel2Backward0(OperatorNode):
     """special_hankel2(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel2 in v')
@@ -4472,12 +5084,20 @@ class SpecialHankel2Backward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -4495,7 +5115,7 @@ class SpecialHankel2Backward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialHankel2EBackward0(Node):
+class SpecialHankel2EBackward0(OperatorNode):
     """special_hankel2e(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel2e in v')
@@ -4531,12 +5151,20 @@ class SpecialHankel2EBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -4563,7 +5191,7 @@ class SpecialHankel2EBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialHuberBackward0(Node):
+class SpecialHuberBackward0(OperatorNode):
     """special_huber(Tensor delta, Tensor r) -> Tensor
 
     delta: grad * (where(abs(r) <= delta, 0, abs(r) - delta))
@@ -4592,12 +5220,20 @@ class SpecialHuberBackward0(Node):
 
     def run(node, xp, grad, keep):
         delta = node.delta
-        if type(delta) is Tensor and delta._counter is None and delta._meta is None:
+        if (
+            type(delta) is Tensor
+            and (delta._counter is None or delta._counter[0] == node.delta_v)
+            and (delta._meta is None or not delta._meta.detached)
+        ):
             delta = delta._array
         else:
             delta = xp.load(node, delta, node.delta_v)
         r = node.r
-        if type(r) is Tensor and r._counter is None and r._meta is None:
+        if (
+            type(r) is Tensor
+            and (r._counter is None or r._counter[0] == node.r_v)
+            and (r._meta is None or not r._meta.detached)
+        ):
             r = r._array
         else:
             r = xp.load(node, r, node.r_v)
@@ -4618,7 +5254,7 @@ class SpecialHuberBackward0(Node):
         node.delta = node.r = FREED
 
 
-class SpecialHyp0F1Backward0(Node):
+class SpecialHyp0F1Backward0(OperatorNode):
     """special_hyp0f1(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hyp0f1 in v')
@@ -4648,12 +5284,20 @@ class SpecialHyp0F1Backward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -4668,7 +5312,7 @@ class SpecialHyp0F1Backward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialHyp1F1Backward0(Node):
+class SpecialHyp1F1Backward0(OperatorNode):
     """special_hyp1f1(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.hyp1f1 in a')
@@ -4707,17 +5351,29 @@ class SpecialHyp1F1Backward0(Node):
             grad_of_b = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -4732,7 +5388,7 @@ class SpecialHyp1F1Backward0(Node):
         node.a = node.b = node.x = FREED
 
 
-class SpecialHyp2F1Backward0(Node):
+class SpecialHyp2F1Backward0(OperatorNode):
     """special_hyp2f1(Tensor a, Tensor b, Tensor c, Tensor z) -> Tensor
 
     a: not_implemented('scipy.special.hyp2f1 in a')
@@ -4783,22 +5439,38 @@ class SpecialHyp2F1Backward0(Node):
             grad_of_c = None
         if to_z is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
             c = node.c
-            if type(c) is Tensor and c._counter is None and c._meta is None:
+            if (
+                type(c) is Tensor
+                and (c._counter is None or c._counter[0] == node.c_v)
+                and (c._meta is None or not c._meta.detached)
+            ):
                 c = c._array
             else:
                 c = xp.load(node, c, node.c_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -4813,7 +5485,7 @@ class SpecialHyp2F1Backward0(Node):
         node.a = node.b = node.c = node.z = FREED
 
 
-class SpecialHyperuBackward0(Node):
+class SpecialHyperuBackward0(OperatorNode):
     """special_hyperu(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.hyperu in a')
@@ -4850,17 +5522,29 @@ class SpecialHyperuBackward0(Node):
             grad_of_b = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -4875,7 +5559,7 @@ class SpecialHyperuBackward0(Node):
         node.a = node.b = node.x = FREED
 
 
-class SpecialI0Backward0(Node):
+class SpecialI0Backward0(OperatorNode):
     """special_i0(Tensor x) -> Tensor
 
     x: grad * (special_i1(x))
@@ -4894,7 +5578,11 @@ class SpecialI0Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -4907,7 +5595,7 @@ class SpecialI0Backward0(Node):
         node.x = FREED
 
 
-class SpecialI0EBackward0(Node):
+class SpecialI0EBackward0(OperatorNode):
     """special_i0e(Tensor x) -> Tensor
 
     x: grad * (special_i1e(x) - sign(x) * result)
@@ -4927,7 +5615,11 @@ class SpecialI0EBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -4946,7 +5638,7 @@ class SpecialI0EBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialI1Backward0(Node):
+class SpecialI1Backward0(OperatorNode):
     """special_i1(Tensor x) -> Tensor
 
     x: grad * ((special_i0(x) + special_iv(2, x)) / 2)
@@ -4965,7 +5657,11 @@ class SpecialI1Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -4978,7 +5674,7 @@ class SpecialI1Backward0(Node):
         node.x = FREED
 
 
-class SpecialI1EBackward0(Node):
+class SpecialI1EBackward0(OperatorNode):
     """special_i1e(Tensor x) -> Tensor
 
     x: grad * ((special_i0e(x) + special_ive(2, x)) / 2 - sign(x) * result)
@@ -4998,7 +5694,11 @@ class SpecialI1EBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5017,7 +5717,7 @@ class SpecialI1EBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialInvBoxcoxBackward0(Node):
+class SpecialInvBoxcoxBackward0(OperatorNode):
     """special_inv_boxcox(Tensor y, Tensor lmbda) -> Tensor
 
     lmbda: grad * (-slope_of_boxcox(log(result), lmbda) * result ** (1 - lmbda))
@@ -5044,7 +5744,11 @@ class SpecialInvBoxcoxBackward0(Node):
 
     def run(node, xp, grad, keep):
         lmbda = node.lmbda
-        if type(lmbda) is Tensor and lmbda._counter is None and lmbda._meta is None:
+        if (
+            type(lmbda) is Tensor
+            and (lmbda._counter is None or lmbda._counter[0] == node.lmbda_v)
+            and (lmbda._meta is None or not lmbda._meta.detached)
+        ):
             lmbda = lmbda._array
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
@@ -5073,7 +5777,7 @@ class SpecialInvBoxcoxBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialInvBoxcox1PBackward0(Node):
+class SpecialInvBoxcox1PBackward0(OperatorNode):
     """special_inv_boxcox1p(Tensor y, Tensor lmbda) -> Tensor
 
     lmbda: grad * (-slope_of_boxcox(log1p(result), lmbda) * (1 + result) ** (1 - lmbda))
@@ -5100,7 +5804,11 @@ class SpecialInvBoxcox1PBackward0(Node):
 
     def run(node, xp, grad, keep):
         lmbda = node.lmbda
-        if type(lmbda) is Tensor and lmbda._counter is None and lmbda._meta is None:
+        if (
+            type(lmbda) is Tensor
+            and (lmbda._counter is None or lmbda._counter[0] == node.lmbda_v)
+            and (lmbda._meta is None or not lmbda._meta.detached)
+        ):
             lmbda = lmbda._array
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
@@ -5129,7 +5837,7 @@ class SpecialInvBoxcox1PBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialIt2I0K0Backward0(Node):
+class SpecialIt2I0K0Backward0(OperatorNode):
     """special_it2i0k0(Tensor x) -> (Tensor ii0, Tensor ik0)
 
     x: grad_ii0 * (minus_one_quotient(x, 1)) + grad_ik0 * (-special_k0(x) / x)
@@ -5154,7 +5862,7 @@ class SpecialIt2I0K0Backward0(Node):
         node.x = FREED
 
 
-class SpecialIt2J0Y0Backward0(Node):
+class SpecialIt2J0Y0Backward0(OperatorNode):
     """special_it2j0y0(Tensor x) -> (Tensor ij0, Tensor iy0)
 
     x: grad_ij0 * (minus_one_quotient(x, -1)) + grad_iy0 * (-special_y0(x) / x)
@@ -5179,7 +5887,7 @@ class SpecialIt2J0Y0Backward0(Node):
         node.x = FREED
 
 
-class SpecialIt2Struve0Backward0(Node):
+class SpecialIt2Struve0Backward0(OperatorNode):
     """special_it2struve0(Tensor x) -> Tensor
 
     x: grad * (-special_struve(0, x) / x)
@@ -5198,7 +5906,11 @@ class SpecialIt2Struve0Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5211,7 +5923,7 @@ class SpecialIt2Struve0Backward0(Node):
         node.x = FREED
 
 
-class SpecialItairyBackward0(Node):
+class SpecialItairyBackward0(OperatorNode):
     """special_itairy(Tensor x) -> (Tensor apt, Tensor bpt, Tensor ant, Tensor bnt)
 
     x: grad_apt * (special_airy(x)[0]) + grad_bpt * (special_airy(x)[2]) + grad_ant * (special_airy(-x)[0]) + grad_bnt * (special_airy(-x)[2])
@@ -5243,7 +5955,7 @@ class SpecialItairyBackward0(Node):
         node.x = FREED
 
 
-class SpecialIti0K0Backward0(Node):
+class SpecialIti0K0Backward0(OperatorNode):
     """special_iti0k0(Tensor x) -> (Tensor ii0, Tensor ik0)
 
     x: grad_ii0 * (special_i0(x)) + grad_ik0 * (special_k0(x))
@@ -5268,7 +5980,7 @@ class SpecialIti0K0Backward0(Node):
         node.x = FREED
 
 
-class SpecialItj0Y0Backward0(Node):
+class SpecialItj0Y0Backward0(OperatorNode):
     """special_itj0y0(Tensor x) -> (Tensor ij0, Tensor iy0)
 
     x: grad_ij0 * (special_j0(x)) + grad_iy0 * (special_y0(x))
@@ -5293,7 +6005,7 @@ class SpecialItj0Y0Backward0(Node):
         node.x = FREED
 
 
-class SpecialItmodstruve0Backward0(Node):
+class SpecialItmodstruve0Backward0(OperatorNode):
     """special_itmodstruve0(Tensor x) -> Tensor
 
     x: grad * (special_modstruve(0, x))
@@ -5312,7 +6024,11 @@ class SpecialItmodstruve0Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5325,7 +6041,7 @@ class SpecialItmodstruve0Backward0(Node):
         node.x = FREED
 
 
-class SpecialItstruve0Backward0(Node):
+class SpecialItstruve0Backward0(OperatorNode):
     """special_itstruve0(Tensor x) -> Tensor
 
     x: grad * (special_struve(0, x))
@@ -5344,7 +6060,11 @@ class SpecialItstruve0Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5357,7 +6077,7 @@ class SpecialItstruve0Backward0(Node):
         node.x = FREED
 
 
-class SpecialIvBackward0(Node):
+class SpecialIvBackward0(OperatorNode):
     """special_iv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.iv in v')
@@ -5389,12 +6109,20 @@ class SpecialIvBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -5409,7 +6137,7 @@ class SpecialIvBackward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialIveBackward0(Node):
+class SpecialIveBackward0(OperatorNode):
     """special_ive(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.ive in v')
@@ -5450,12 +6178,20 @@ class SpecialIveBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -5483,7 +6219,7 @@ class SpecialIveBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialJ0Backward0(Node):
+class SpecialJ0Backward0(OperatorNode):
     """special_j0(Tensor x) -> Tensor
 
     x: grad * (-special_j1(x))
@@ -5502,7 +6238,11 @@ class SpecialJ0Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5515,7 +6255,7 @@ class SpecialJ0Backward0(Node):
         node.x = FREED
 
 
-class SpecialJ1Backward0(Node):
+class SpecialJ1Backward0(OperatorNode):
     """special_j1(Tensor x) -> Tensor
 
     x: grad * ((special_j0(x) - special_jv(2, x)) / 2)
@@ -5534,7 +6274,11 @@ class SpecialJ1Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5547,7 +6291,7 @@ class SpecialJ1Backward0(Node):
         node.x = FREED
 
 
-class SpecialJvBackward0(Node):
+class SpecialJvBackward0(OperatorNode):
     """special_jv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.jv in v')
@@ -5579,12 +6323,20 @@ class SpecialJvBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -5599,7 +6351,7 @@ class SpecialJvBackward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialJveBackward0(Node):
+class SpecialJveBackward0(OperatorNode):
     """special_jve(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.jve in v')
@@ -5638,12 +6390,20 @@ class SpecialJveBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -5664,7 +6424,7 @@ class SpecialJveBackward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialK0Backward0(Node):
+class SpecialK0Backward0(OperatorNode):
     """special_k0(Tensor x) -> Tensor
 
     x: grad * (-special_k1(x))
@@ -5683,7 +6443,11 @@ class SpecialK0Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5696,7 +6460,7 @@ class SpecialK0Backward0(Node):
         node.x = FREED
 
 
-class SpecialK0EBackward0(Node):
+class SpecialK0EBackward0(OperatorNode):
     """special_k0e(Tensor x) -> Tensor
 
     x: grad * (result - special_k1e(x))
@@ -5716,7 +6480,11 @@ class SpecialK0EBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5735,7 +6503,7 @@ class SpecialK0EBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialK1Backward0(Node):
+class SpecialK1Backward0(OperatorNode):
     """special_k1(Tensor x) -> Tensor
 
     x: grad * (-special_k0(x) - result / x)
@@ -5755,7 +6523,11 @@ class SpecialK1Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5774,7 +6546,7 @@ class SpecialK1Backward0(Node):
         node.result = save_output(result)
 
 
-class SpecialK1EBackward0(Node):
+class SpecialK1EBackward0(OperatorNode):
     """special_k1e(Tensor x) -> Tensor
 
     x: grad * (result - special_k0e(x) - result / x)
@@ -5794,7 +6566,11 @@ class SpecialK1EBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5813,7 +6589,7 @@ class SpecialK1EBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialKeiBackward0(Node):
+class SpecialKeiBackward0(OperatorNode):
     """special_kei(Tensor x) -> Tensor
 
     x: grad * (special_keip(x))
@@ -5832,7 +6608,11 @@ class SpecialKeiBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5845,7 +6625,7 @@ class SpecialKeiBackward0(Node):
         node.x = FREED
 
 
-class SpecialKeipBackward0(Node):
+class SpecialKeipBackward0(OperatorNode):
     """special_keip(Tensor x) -> Tensor
 
     x: grad * (special_ker(x) - result / x)
@@ -5865,7 +6645,11 @@ class SpecialKeipBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5884,7 +6668,7 @@ class SpecialKeipBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialKelvinBackward0(Node):
+class SpecialKelvinBackward0(OperatorNode):
     """special_kelvin(Tensor x) -> (Tensor be, Tensor ke, Tensor bep, Tensor kep)
 
     x: grad_be * conj(bep) + grad_ke * conj(kep) + grad_bep * conj(1j * be - kelvin_quotient(x, False) - 1j * kelvin_quotient(x, True)) + grad_kep * conj(1j * ke - kep / x)
@@ -5927,7 +6711,7 @@ class SpecialKelvinBackward0(Node):
         node.kep = save_output(kep, 3)
 
 
-class SpecialKerBackward0(Node):
+class SpecialKerBackward0(OperatorNode):
     """special_ker(Tensor x) -> Tensor
 
     x: grad * (special_kerp(x))
@@ -5946,7 +6730,11 @@ class SpecialKerBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5959,7 +6747,7 @@ class SpecialKerBackward0(Node):
         node.x = FREED
 
 
-class SpecialKerpBackward0(Node):
+class SpecialKerpBackward0(OperatorNode):
     """special_kerp(Tensor x) -> Tensor
 
     x: grad * (-special_kei(x) - result / x)
@@ -5979,7 +6767,11 @@ class SpecialKerpBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -5998,7 +6790,7 @@ class SpecialKerpBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialKlDivBackward0(Node):
+class SpecialKlDivBackward0(OperatorNode):
     """special_kl_div(Tensor x, Tensor y) -> Tensor
 
     x: grad * (log(x / y))
@@ -6023,12 +6815,20 @@ class SpecialKlDivBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -6049,7 +6849,7 @@ class SpecialKlDivBackward0(Node):
         node.x = node.y = FREED
 
 
-class SpecialKnBackward0(Node):
+class SpecialKnBackward0(OperatorNode):
     """special_kn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.kn in n')
@@ -6081,12 +6881,20 @@ class SpecialKnBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -6101,7 +6909,7 @@ class SpecialKnBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialKolmogiBackward0(Node):
+class SpecialKolmogiBackward0(OperatorNode):
     """special_kolmogi(Tensor p) -> Tensor
 
     p: grad * (1 / slope_of_kolmogorov(result))
@@ -6134,7 +6942,7 @@ class SpecialKolmogiBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialKolmogorovBackward0(Node):
+class SpecialKolmogorovBackward0(OperatorNode):
     """special_kolmogorov(Tensor y) -> Tensor
 
     y: grad * (slope_of_kolmogorov(y))
@@ -6153,7 +6961,11 @@ class SpecialKolmogorovBackward0(Node):
 
     def run(node, xp, grad, keep):
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -6166,7 +6978,7 @@ class SpecialKolmogorovBackward0(Node):
         node.y = FREED
 
 
-class SpecialKvBackward0(Node):
+class SpecialKvBackward0(OperatorNode):
     """special_kv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.kv in v')
@@ -6198,12 +7010,20 @@ class SpecialKvBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -6220,7 +7040,7 @@ class SpecialKvBackward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialKveBackward0(Node):
+class SpecialKveBackward0(OperatorNode):
     """special_kve(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.kve in v')
@@ -6253,12 +7073,20 @@ class SpecialKveBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -6282,7 +7110,7 @@ class SpecialKveBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialLambertwBackward0(Node):
+class SpecialLambertwBackward0(OperatorNode):
     """special_lambertw(Tensor z, Tensor k, Tensor tol) -> Tensor
 
     k: not_implemented('scipy.special.lambertw in k')
@@ -6333,7 +7161,7 @@ class SpecialLambertwBackward0(Node):
         node.result = save_output(result) if node._edges[0][0] is not None else None
 
 
-class SpecialLogExpitBackward0(Node):
+class SpecialLogExpitBackward0(OperatorNode):
     """special_log_expit(Tensor x) -> Tensor
 
     x: grad * (special_expit(-x))
@@ -6352,7 +7180,11 @@ class SpecialLogExpitBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -6365,7 +7197,7 @@ class SpecialLogExpitBackward0(Node):
         node.x = FREED
 
 
-class SpecialLogNdtrBackward0(Node):
+class SpecialLogNdtrBackward0(OperatorNode):
     """special_log_ndtr(Tensor x) -> Tensor
 
     x: grad * conj(exp(-x * x / 2 - result) / 2.5066282746310002)
@@ -6386,7 +7218,11 @@ class SpecialLogNdtrBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -6405,7 +7241,7 @@ class SpecialLogNdtrBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialLogWrightBesselBackward0(Node):
+class SpecialLogWrightBesselBackward0(OperatorNode):
     """special_log_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.log_wright_bessel in a')
@@ -6449,17 +7285,29 @@ class SpecialLogWrightBesselBackward0(Node):
             grad_of_b = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -6480,7 +7328,7 @@ class SpecialLogWrightBesselBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialLoggammaBackward0(Node):
+class SpecialLoggammaBackward0(OperatorNode):
     """special_loggamma(Tensor z) -> Tensor
 
     z: grad * conj(special_psi(z))
@@ -6499,7 +7347,11 @@ class SpecialLoggammaBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -6512,7 +7364,7 @@ class SpecialLoggammaBackward0(Node):
         node.z = FREED
 
 
-class SpecialLogitBackward0(Node):
+class SpecialLogitBackward0(OperatorNode):
     """special_logit(Tensor x) -> Tensor
 
     x: grad * (1 / (x * (1 - x)))
@@ -6532,7 +7384,11 @@ class SpecialLogitBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -6545,7 +7401,7 @@ class SpecialLogitBackward0(Node):
         node.x = FREED
 
 
-class SpecialLpmvBackward0(Node):
+class SpecialLpmvBackward0(OperatorNode):
     """special_lpmv(Tensor m, Tensor v, Tensor x) -> Tensor
 
     m: not_implemented('scipy.special.lpmv in m')
@@ -6586,17 +7442,29 @@ class SpecialLpmvBackward0(Node):
             grad_of_v = None
         if to_x is not None:
             m = node.m
-            if type(m) is Tensor and m._counter is None and m._meta is None:
+            if (
+                type(m) is Tensor
+                and (m._counter is None or m._counter[0] == node.m_v)
+                and (m._meta is None or not m._meta.detached)
+            ):
                 m = m._array
             else:
                 m = xp.load(node, m, node.m_v)
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -6619,7 +7487,7 @@ class SpecialLpmvBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialMathieuABackward0(Node):
+class SpecialMathieuABackward0(OperatorNode):
     """special_mathieu_a(Tensor m, Tensor q) -> Tensor
 
     m: not_implemented('scipy.special.mathieu_a in m')
@@ -6648,7 +7516,7 @@ class SpecialMathieuABackward0(Node):
         return (grad_of_m, grad_of_q)
 
 
-class SpecialMathieuBBackward0(Node):
+class SpecialMathieuBBackward0(OperatorNode):
     """special_mathieu_b(Tensor m, Tensor q) -> Tensor
 
     m: not_implemented('scipy.special.mathieu_b in m')
@@ -6677,7 +7545,7 @@ class SpecialMathieuBBackward0(Node):
         return (grad_of_m, grad_of_q)
 
 
-class SpecialMathieuCemBackward0(Node):
+class SpecialMathieuCemBackward0(OperatorNode):
     """special_mathieu_cem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_cem in m')
@@ -6729,7 +7597,7 @@ class SpecialMathieuCemBackward0(Node):
         node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
 
 
-class SpecialMathieuModcem1Backward0(Node):
+class SpecialMathieuModcem1Backward0(OperatorNode):
     """special_mathieu_modcem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modcem1 in m')
@@ -6775,7 +7643,7 @@ class SpecialMathieuModcem1Backward0(Node):
         node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
 
 
-class SpecialMathieuModcem2Backward0(Node):
+class SpecialMathieuModcem2Backward0(OperatorNode):
     """special_mathieu_modcem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modcem2 in m')
@@ -6821,7 +7689,7 @@ class SpecialMathieuModcem2Backward0(Node):
         node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
 
 
-class SpecialMathieuModsem1Backward0(Node):
+class SpecialMathieuModsem1Backward0(OperatorNode):
     """special_mathieu_modsem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modsem1 in m')
@@ -6867,7 +7735,7 @@ class SpecialMathieuModsem1Backward0(Node):
         node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
 
 
-class SpecialMathieuModsem2Backward0(Node):
+class SpecialMathieuModsem2Backward0(OperatorNode):
     """special_mathieu_modsem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modsem2 in m')
@@ -6913,7 +7781,7 @@ class SpecialMathieuModsem2Backward0(Node):
         node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
 
 
-class SpecialMathieuSemBackward0(Node):
+class SpecialMathieuSemBackward0(OperatorNode):
     """special_mathieu_sem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_sem in m')
@@ -6965,7 +7833,7 @@ class SpecialMathieuSemBackward0(Node):
         node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
 
 
-class SpecialModfresnelmBackward0(Node):
+class SpecialModfresnelmBackward0(OperatorNode):
     """special_modfresnelm(Tensor x) -> (Tensor f, Tensor k)
 
     x: grad_f * conj(-exp(-1j * x * x)) + grad_k * conj(2j * x * k - (1 + 1j) / 1.4142135623730951 / 1.7724538509055159)
@@ -6997,7 +7865,7 @@ class SpecialModfresnelmBackward0(Node):
         node.k = save_output(k, 1)
 
 
-class SpecialModfresnelpBackward0(Node):
+class SpecialModfresnelpBackward0(OperatorNode):
     """special_modfresnelp(Tensor x) -> (Tensor f, Tensor k)
 
     x: grad_f * conj(-exp(1j * x * x)) + grad_k * conj(-2j * x * k - (1 - 1j) / 1.4142135623730951 / 1.7724538509055159)
@@ -7029,7 +7897,7 @@ class SpecialModfresnelpBackward0(Node):
         node.k = save_output(k, 1)
 
 
-class SpecialModstruveBackward0(Node):
+class SpecialModstruveBackward0(OperatorNode):
     """special_modstruve(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.modstruve in v')
@@ -7069,12 +7937,20 @@ class SpecialModstruveBackward0(Node):
             grad_of_v = None
         if to_x is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -7096,7 +7972,7 @@ class SpecialModstruveBackward0(Node):
         node.v = node.x = FREED
 
 
-class SpecialNbdtrBackward0(Node):
+class SpecialNbdtrBackward0(OperatorNode):
     """special_nbdtr(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.nbdtr in k')
@@ -7133,17 +8009,29 @@ class SpecialNbdtrBackward0(Node):
             grad_of_n = None
         if to_p is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             p = node.p
-            if type(p) is Tensor and p._counter is None and p._meta is None:
+            if (
+                type(p) is Tensor
+                and (p._counter is None or p._counter[0] == node.p_v)
+                and (p._meta is None or not p._meta.detached)
+            ):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
@@ -7158,7 +8046,7 @@ class SpecialNbdtrBackward0(Node):
         node.k = node.n = node.p = FREED
 
 
-class SpecialNbdtrcBackward0(Node):
+class SpecialNbdtrcBackward0(OperatorNode):
     """special_nbdtrc(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.nbdtrc in k')
@@ -7195,17 +8083,29 @@ class SpecialNbdtrcBackward0(Node):
             grad_of_n = None
         if to_p is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             p = node.p
-            if type(p) is Tensor and p._counter is None and p._meta is None:
+            if (
+                type(p) is Tensor
+                and (p._counter is None or p._counter[0] == node.p_v)
+                and (p._meta is None or not p._meta.detached)
+            ):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
@@ -7220,7 +8120,7 @@ class SpecialNbdtrcBackward0(Node):
         node.k = node.n = node.p = FREED
 
 
-class SpecialNbdtriBackward0(Node):
+class SpecialNbdtriBackward0(OperatorNode):
     """special_nbdtri(Tensor k, Tensor n, Tensor y) -> Tensor
 
     k: not_implemented('scipy.special.nbdtri in k')
@@ -7257,12 +8157,20 @@ class SpecialNbdtriBackward0(Node):
             grad_of_n = None
         if to_y is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
@@ -7283,7 +8191,7 @@ class SpecialNbdtriBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialNcfdtrBackward0(Node):
+class SpecialNcfdtrBackward0(OperatorNode):
     """special_ncfdtr(Tensor dfn, Tensor dfd, Tensor nc, Tensor f) -> Tensor
 
     dfd: not_implemented('scipy.special.ncfdtr in dfd')
@@ -7313,22 +8221,38 @@ class SpecialNcfdtrBackward0(Node):
 
     def run(node, xp, grad, keep):
         dfn = node.dfn
-        if type(dfn) is Tensor and dfn._counter is None and dfn._meta is None:
+        if (
+            type(dfn) is Tensor
+            and (dfn._counter is None or dfn._counter[0] == node.dfn_v)
+            and (dfn._meta is None or not dfn._meta.detached)
+        ):
             dfn = dfn._array
         else:
             dfn = xp.load(node, dfn, node.dfn_v)
         dfd = node.dfd
-        if type(dfd) is Tensor and dfd._counter is None and dfd._meta is None:
+        if (
+            type(dfd) is Tensor
+            and (dfd._counter is None or dfd._counter[0] == node.dfd_v)
+            and (dfd._meta is None or not dfd._meta.detached)
+        ):
             dfd = dfd._array
         else:
             dfd = xp.load(node, dfd, node.dfd_v)
         nc = node.nc
-        if type(nc) is Tensor and nc._counter is None and nc._meta is None:
+        if (
+            type(nc) is Tensor
+            and (nc._counter is None or nc._counter[0] == node.nc_v)
+            and (nc._meta is None or not nc._meta.detached)
+        ):
             nc = nc._array
         else:
             nc = xp.load(node, nc, node.nc_v)
         f = node.f
-        if type(f) is Tensor and f._counter is None and f._meta is None:
+        if (
+            type(f) is Tensor
+            and (f._counter is None or f._counter[0] == node.f_v)
+            and (f._meta is None or not f._meta.detached)
+        ):
             f = f._array
         else:
             f = xp.load(node, f, node.f_v)
@@ -7357,7 +8281,7 @@ class SpecialNcfdtrBackward0(Node):
         node.dfn = node.dfd = node.nc = node.f = FREED
 
 
-class SpecialNcfdtriBackward0(Node):
+class SpecialNcfdtriBackward0(OperatorNode):
     """special_ncfdtri(Tensor dfn, Tensor dfd, Tensor nc, Tensor p) -> Tensor
 
     dfd: not_implemented('scipy.special.ncfdtri in dfd')
@@ -7390,17 +8314,29 @@ class SpecialNcfdtriBackward0(Node):
 
     def run(node, xp, grad, keep):
         dfn = node.dfn
-        if type(dfn) is Tensor and dfn._counter is None and dfn._meta is None:
+        if (
+            type(dfn) is Tensor
+            and (dfn._counter is None or dfn._counter[0] == node.dfn_v)
+            and (dfn._meta is None or not dfn._meta.detached)
+        ):
             dfn = dfn._array
         else:
             dfn = xp.load(node, dfn, node.dfn_v)
         dfd = node.dfd
-        if type(dfd) is Tensor and dfd._counter is None and dfd._meta is None:
+        if (
+            type(dfd) is Tensor
+            and (dfd._counter is None or dfd._counter[0] == node.dfd_v)
+            and (dfd._meta is None or not dfd._meta.detached)
+        ):
             dfd = dfd._array
         else:
             dfd = xp.load(node, dfd, node.dfd_v)
         nc = node.nc
-        if type(nc) is Tensor and nc._counter is None and nc._meta is None:
+        if (
+            type(nc) is Tensor
+            and (nc._counter is None or nc._counter[0] == node.nc_v)
+            and (nc._meta is None or not nc._meta.detached)
+        ):
             nc = nc._array
         else:
             nc = xp.load(node, nc, node.nc_v)
@@ -7437,7 +8373,7 @@ class SpecialNcfdtriBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialNcfdtrincBackward0(Node):
+class SpecialNcfdtrincBackward0(OperatorNode):
     """special_ncfdtrinc(Tensor dfn, Tensor dfd, Tensor p, Tensor f) -> Tensor
 
     dfd: not_implemented('scipy.special.ncfdtrinc in dfd')
@@ -7469,17 +8405,29 @@ class SpecialNcfdtrincBackward0(Node):
 
     def run(node, xp, grad, keep):
         dfn = node.dfn
-        if type(dfn) is Tensor and dfn._counter is None and dfn._meta is None:
+        if (
+            type(dfn) is Tensor
+            and (dfn._counter is None or dfn._counter[0] == node.dfn_v)
+            and (dfn._meta is None or not dfn._meta.detached)
+        ):
             dfn = dfn._array
         else:
             dfn = xp.load(node, dfn, node.dfn_v)
         dfd = node.dfd
-        if type(dfd) is Tensor and dfd._counter is None and dfd._meta is None:
+        if (
+            type(dfd) is Tensor
+            and (dfd._counter is None or dfd._counter[0] == node.dfd_v)
+            and (dfd._meta is None or not dfd._meta.detached)
+        ):
             dfd = dfd._array
         else:
             dfd = xp.load(node, dfd, node.dfd_v)
         f = node.f
-        if type(f) is Tensor and f._counter is None and f._meta is None:
+        if (
+            type(f) is Tensor
+            and (f._counter is None or f._counter[0] == node.f_v)
+            and (f._meta is None or not f._meta.detached)
+        ):
             f = f._array
         else:
             f = xp.load(node, f, node.f_v)
@@ -7516,7 +8464,7 @@ class SpecialNcfdtrincBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialNctdtrBackward0(Node):
+class SpecialNctdtrBackward0(OperatorNode):
     """special_nctdtr(Tensor df, Tensor nc, Tensor x) -> Tensor
 
     df: not_implemented('scipy.special.nctdtr in df')
@@ -7553,17 +8501,29 @@ class SpecialNctdtrBackward0(Node):
             grad_of_nc = None
         if to_x is not None:
             df = node.df
-            if type(df) is Tensor and df._counter is None and df._meta is None:
+            if (
+                type(df) is Tensor
+                and (df._counter is None or df._counter[0] == node.df_v)
+                and (df._meta is None or not df._meta.detached)
+            ):
                 df = df._array
             else:
                 df = xp.load(node, df, node.df_v)
             nc = node.nc
-            if type(nc) is Tensor and nc._counter is None and nc._meta is None:
+            if (
+                type(nc) is Tensor
+                and (nc._counter is None or nc._counter[0] == node.nc_v)
+                and (nc._meta is None or not nc._meta.detached)
+            ):
                 nc = nc._array
             else:
                 nc = xp.load(node, nc, node.nc_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -7578,7 +8538,7 @@ class SpecialNctdtrBackward0(Node):
         node.df = node.nc = node.x = FREED
 
 
-class SpecialNctdtritBackward0(Node):
+class SpecialNctdtritBackward0(OperatorNode):
     """special_nctdtrit(Tensor df, Tensor nc, Tensor p) -> Tensor
 
     df: not_implemented('scipy.special.nctdtrit in df')
@@ -7615,12 +8575,20 @@ class SpecialNctdtritBackward0(Node):
             grad_of_nc = None
         if to_p is not None:
             df = node.df
-            if type(df) is Tensor and df._counter is None and df._meta is None:
+            if (
+                type(df) is Tensor
+                and (df._counter is None or df._counter[0] == node.df_v)
+                and (df._meta is None or not df._meta.detached)
+            ):
                 df = df._array
             else:
                 df = xp.load(node, df, node.df_v)
             nc = node.nc
-            if type(nc) is Tensor and nc._counter is None and nc._meta is None:
+            if (
+                type(nc) is Tensor
+                and (nc._counter is None or nc._counter[0] == node.nc_v)
+                and (nc._meta is None or not nc._meta.detached)
+            ):
                 nc = nc._array
             else:
                 nc = xp.load(node, nc, node.nc_v)
@@ -7641,7 +8609,7 @@ class SpecialNctdtritBackward0(Node):
         node.result = save_output(result) if node._edges[2][0] is not None else None
 
 
-class SpecialNdtrBackward0(Node):
+class SpecialNdtrBackward0(OperatorNode):
     """special_ndtr(Tensor x) -> Tensor
 
     x: grad * conj(exp(-x * x / 2) / 2.5066282746310002)
@@ -7661,7 +8629,11 @@ class SpecialNdtrBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -7674,7 +8646,7 @@ class SpecialNdtrBackward0(Node):
         node.x = FREED
 
 
-class SpecialNdtriBackward0(Node):
+class SpecialNdtriBackward0(OperatorNode):
     """special_ndtri(Tensor y) -> Tensor
 
     y: grad * (2.5066282746310002 * exp(result * result / 2))
@@ -7708,7 +8680,7 @@ class SpecialNdtriBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialNdtriExpBackward0(Node):
+class SpecialNdtriExpBackward0(OperatorNode):
     """special_ndtri_exp(Tensor y) -> Tensor
 
     y: grad * (2.5066282746310002 * exp(y + result * result / 2))
@@ -7729,7 +8701,11 @@ class SpecialNdtriExpBackward0(Node):
 
     def run(node, xp, grad, keep):
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -7748,7 +8724,7 @@ class SpecialNdtriExpBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialNrdtrimnBackward0(Node):
+class SpecialNrdtrimnBackward0(OperatorNode):
     """special_nrdtrimn(Tensor p, Tensor std, Tensor x) -> Tensor
 
     p: grad * (-2.5066282746310002 * std * exp(((x - result) / std) ** 2 / 2))
@@ -7778,12 +8754,20 @@ class SpecialNrdtrimnBackward0(Node):
 
     def run(node, xp, grad, keep):
         std = node.std
-        if type(std) is Tensor and std._counter is None and std._meta is None:
+        if (
+            type(std) is Tensor
+            and (std._counter is None or std._counter[0] == node.std_v)
+            and (std._meta is None or not std._meta.detached)
+        ):
             std = std._array
         else:
             std = xp.load(node, std, node.std_v)
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -7814,7 +8798,7 @@ class SpecialNrdtrimnBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialNrdtrisdBackward0(Node):
+class SpecialNrdtrisdBackward0(OperatorNode):
     """special_nrdtrisd(Tensor mn, Tensor p, Tensor x) -> Tensor
 
     mn: grad * (-result / (x - mn))
@@ -7851,12 +8835,20 @@ class SpecialNrdtrisdBackward0(Node):
 
     def run(node, xp, grad, keep):
         mn = node.mn
-        if type(mn) is Tensor and mn._counter is None and mn._meta is None:
+        if (
+            type(mn) is Tensor
+            and (mn._counter is None or mn._counter[0] == node.mn_v)
+            and (mn._meta is None or not mn._meta.detached)
+        ):
             mn = mn._array
         else:
             mn = xp.load(node, mn, node.mn_v)
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -7870,7 +8862,11 @@ class SpecialNrdtrisdBackward0(Node):
             grad_of_mn = None
         if to_p is not None:
             p = node.p
-            if type(p) is Tensor and p._counter is None and p._meta is None:
+            if (
+                type(p) is Tensor
+                and (p._counter is None or p._counter[0] == node.p_v)
+                and (p._meta is None or not p._meta.detached)
+            ):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
@@ -7897,7 +8893,7 @@ class SpecialNrdtrisdBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialOblAng1Backward0(Node):
+class SpecialOblAng1Backward0(OperatorNode):
     """special_obl_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_ang1 in c')
@@ -7948,7 +8944,7 @@ class SpecialOblAng1Backward0(Node):
         node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
 
 
-class SpecialOblAng1CvBackward0(Node):
+class SpecialOblAng1CvBackward0(OperatorNode):
     """special_obl_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_ang1_cv in c')
@@ -8001,7 +8997,7 @@ class SpecialOblAng1CvBackward0(Node):
         node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
 
 
-class SpecialOblCvBackward0(Node):
+class SpecialOblCvBackward0(OperatorNode):
     """special_obl_cv(Tensor m, Tensor n, Tensor c) -> Tensor
 
     c: not_implemented('scipy.special.obl_cv in c')
@@ -8036,7 +9032,7 @@ class SpecialOblCvBackward0(Node):
         return (grad_of_m, grad_of_n, grad_of_c)
 
 
-class SpecialOblRad1Backward0(Node):
+class SpecialOblRad1Backward0(OperatorNode):
     """special_obl_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad1 in c')
@@ -8086,7 +9082,7 @@ class SpecialOblRad1Backward0(Node):
         node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
 
 
-class SpecialOblRad1CvBackward0(Node):
+class SpecialOblRad1CvBackward0(OperatorNode):
     """special_obl_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad1_cv in c')
@@ -8139,7 +9135,7 @@ class SpecialOblRad1CvBackward0(Node):
         node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
 
 
-class SpecialOblRad2Backward0(Node):
+class SpecialOblRad2Backward0(OperatorNode):
     """special_obl_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad2 in c')
@@ -8189,7 +9185,7 @@ class SpecialOblRad2Backward0(Node):
         node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
 
 
-class SpecialOblRad2CvBackward0(Node):
+class SpecialOblRad2CvBackward0(OperatorNode):
     """special_obl_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad2_cv in c')
@@ -8242,7 +9238,7 @@ class SpecialOblRad2CvBackward0(Node):
         node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
 
 
-class SpecialOwensTBackward0(Node):
+class SpecialOwensTBackward0(OperatorNode):
     """special_owens_t(Tensor h, Tensor a) -> Tensor
 
     a: grad * (exp(-h * h * (1 + a * a) / 2) / (6.283185307179586 * (1 + a * a)))
@@ -8276,12 +9272,20 @@ class SpecialOwensTBackward0(Node):
 
     def run(node, xp, grad, keep):
         h = node.h
-        if type(h) is Tensor and h._counter is None and h._meta is None:
+        if (
+            type(h) is Tensor
+            and (h._counter is None or h._counter[0] == node.h_v)
+            and (h._meta is None or not h._meta.detached)
+        ):
             h = h._array
         else:
             h = xp.load(node, h, node.h_v)
         a = node.a
-        if type(a) is Tensor and a._counter is None and a._meta is None:
+        if (
+            type(a) is Tensor
+            and (a._counter is None or a._counter[0] == node.a_v)
+            and (a._meta is None or not a._meta.detached)
+        ):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
@@ -8308,7 +9312,7 @@ class SpecialOwensTBackward0(Node):
         node.h = node.a = FREED
 
 
-class SpecialPbdvBackward0(Node):
+class SpecialPbdvBackward0(OperatorNode):
     """special_pbdv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)
 
     v: not_implemented('scipy.special.pbdv in v')
@@ -8345,7 +9349,7 @@ class SpecialPbdvBackward0(Node):
         node.dp = save_output(dp, 1) if node._edges[1][0] is not None else None
 
 
-class SpecialPbvvBackward0(Node):
+class SpecialPbvvBackward0(OperatorNode):
     """special_pbvv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)
 
     v: not_implemented('scipy.special.pbvv in v')
@@ -8382,7 +9386,7 @@ class SpecialPbvvBackward0(Node):
         node.dp = save_output(dp, 1) if node._edges[1][0] is not None else None
 
 
-class SpecialPbwaBackward0(Node):
+class SpecialPbwaBackward0(OperatorNode):
     """special_pbwa(Tensor a, Tensor x) -> (Tensor w, Tensor wp)
 
     a: not_implemented('scipy.special.pbwa in a')
@@ -8419,7 +9423,7 @@ class SpecialPbwaBackward0(Node):
         node.wp = save_output(wp, 1) if node._edges[1][0] is not None else None
 
 
-class SpecialPdtrBackward0(Node):
+class SpecialPdtrBackward0(OperatorNode):
     """special_pdtr(Tensor k, Tensor m) -> Tensor
 
     k: not_implemented('scipy.special.pdtr in k')
@@ -8449,12 +9453,20 @@ class SpecialPdtrBackward0(Node):
             grad_of_k = None
         if to_m is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             m = node.m
-            if type(m) is Tensor and m._counter is None and m._meta is None:
+            if (
+                type(m) is Tensor
+                and (m._counter is None or m._counter[0] == node.m_v)
+                and (m._meta is None or not m._meta.detached)
+            ):
                 m = m._array
             else:
                 m = xp.load(node, m, node.m_v)
@@ -8469,7 +9481,7 @@ class SpecialPdtrBackward0(Node):
         node.k = node.m = FREED
 
 
-class SpecialPdtrcBackward0(Node):
+class SpecialPdtrcBackward0(OperatorNode):
     """special_pdtrc(Tensor k, Tensor m) -> Tensor
 
     k: not_implemented('scipy.special.pdtrc in k')
@@ -8499,12 +9511,20 @@ class SpecialPdtrcBackward0(Node):
             grad_of_k = None
         if to_m is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
             m = node.m
-            if type(m) is Tensor and m._counter is None and m._meta is None:
+            if (
+                type(m) is Tensor
+                and (m._counter is None or m._counter[0] == node.m_v)
+                and (m._meta is None or not m._meta.detached)
+            ):
                 m = m._array
             else:
                 m = xp.load(node, m, node.m_v)
@@ -8519,7 +9539,7 @@ class SpecialPdtrcBackward0(Node):
         node.k = node.m = FREED
 
 
-class SpecialPdtriBackward0(Node):
+class SpecialPdtriBackward0(OperatorNode):
     """special_pdtri(Tensor k, Tensor y) -> Tensor
 
     k: not_implemented('scipy.special.pdtri in k')
@@ -8549,7 +9569,11 @@ class SpecialPdtriBackward0(Node):
             grad_of_k = None
         if to_y is not None:
             k = node.k
-            if type(k) is Tensor and k._counter is None and k._meta is None:
+            if (
+                type(k) is Tensor
+                and (k._counter is None or k._counter[0] == node.k_v)
+                and (k._meta is None or not k._meta.detached)
+            ):
                 k = k._array
             else:
                 k = xp.load(node, k, node.k_v)
@@ -8570,7 +9594,7 @@ class SpecialPdtriBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialPochBackward0(Node):
+class SpecialPochBackward0(OperatorNode):
     """special_poch(Tensor z, Tensor m) -> Tensor
 
     m: grad * (result * special_psi(z + m))
@@ -8598,12 +9622,20 @@ class SpecialPochBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
         m = node.m
-        if type(m) is Tensor and m._counter is None and m._meta is None:
+        if (
+            type(m) is Tensor
+            and (m._counter is None or m._counter[0] == node.m_v)
+            and (m._meta is None or not m._meta.detached)
+        ):
             m = m._array
         else:
             m = xp.load(node, m, node.m_v)
@@ -8630,7 +9662,7 @@ class SpecialPochBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialPowm1Backward0(Node):
+class SpecialPowm1Backward0(OperatorNode):
     """special_powm1(Tensor x, Tensor y) -> Tensor
 
     x: grad * (slope_of_base(x, y))
@@ -8656,12 +9688,20 @@ class SpecialPowm1Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -8688,7 +9728,7 @@ class SpecialPowm1Backward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialProAng1Backward0(Node):
+class SpecialProAng1Backward0(OperatorNode):
     """special_pro_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_ang1 in c')
@@ -8739,7 +9779,7 @@ class SpecialProAng1Backward0(Node):
         node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
 
 
-class SpecialProAng1CvBackward0(Node):
+class SpecialProAng1CvBackward0(OperatorNode):
     """special_pro_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_ang1_cv in c')
@@ -8792,7 +9832,7 @@ class SpecialProAng1CvBackward0(Node):
         node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
 
 
-class SpecialProCvBackward0(Node):
+class SpecialProCvBackward0(OperatorNode):
     """special_pro_cv(Tensor m, Tensor n, Tensor c) -> Tensor
 
     c: not_implemented('scipy.special.pro_cv in c')
@@ -8827,7 +9867,7 @@ class SpecialProCvBackward0(Node):
         return (grad_of_m, grad_of_n, grad_of_c)
 
 
-class SpecialProRad1Backward0(Node):
+class SpecialProRad1Backward0(OperatorNode):
     """special_pro_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad1 in c')
@@ -8878,7 +9918,7 @@ class SpecialProRad1Backward0(Node):
         node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
 
 
-class SpecialProRad1CvBackward0(Node):
+class SpecialProRad1CvBackward0(OperatorNode):
     """special_pro_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad1_cv in c')
@@ -8931,7 +9971,7 @@ class SpecialProRad1CvBackward0(Node):
         node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
 
 
-class SpecialProRad2Backward0(Node):
+class SpecialProRad2Backward0(OperatorNode):
     """special_pro_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad2 in c')
@@ -8982,7 +10022,7 @@ class SpecialProRad2Backward0(Node):
         node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
 
 
-class SpecialProRad2CvBackward0(Node):
+class SpecialProRad2CvBackward0(OperatorNode):
     """special_pro_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad2_cv in c')
@@ -9035,7 +10075,7 @@ class SpecialProRad2CvBackward0(Node):
         node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
 
 
-class SpecialPseudoHuberBackward0(Node):
+class SpecialPseudoHuberBackward0(OperatorNode):
     """special_pseudo_huber(Tensor delta, Tensor r) -> Tensor
 
     delta: grad * (2 * result / delta - r * r / (delta * sqrt(1 + (r / delta) ** 2)))
@@ -9063,12 +10103,20 @@ class SpecialPseudoHuberBackward0(Node):
 
     def run(node, xp, grad, keep):
         delta = node.delta
-        if type(delta) is Tensor and delta._counter is None and delta._meta is None:
+        if (
+            type(delta) is Tensor
+            and (delta._counter is None or delta._counter[0] == node.delta_v)
+            and (delta._meta is None or not delta._meta.detached)
+        ):
             delta = delta._array
         else:
             delta = xp.load(node, delta, node.delta_v)
         r = node.r
-        if type(r) is Tensor and r._counter is None and r._meta is None:
+        if (
+            type(r) is Tensor
+            and (r._counter is None or r._counter[0] == node.r_v)
+            and (r._meta is None or not r._meta.detached)
+        ):
             r = r._array
         else:
             r = xp.load(node, r, node.r_v)
@@ -9097,7 +10145,7 @@ class SpecialPseudoHuberBackward0(Node):
         node.result = save_output(result) if node._edges[0][0] is not None else None
 
 
-class SpecialPsiBackward0(Node):
+class SpecialPsiBackward0(OperatorNode):
     """special_psi(Tensor z) -> Tensor
 
     z: grad * conj(polygamma(1, of_real(z, 'scipy.special.psi')))
@@ -9116,7 +10164,11 @@ class SpecialPsiBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -9129,7 +10181,7 @@ class SpecialPsiBackward0(Node):
         node.z = FREED
 
 
-class SpecialRadianBackward0(Node):
+class SpecialRadianBackward0(OperatorNode):
     """special_radian(Tensor d, Tensor m, Tensor s) -> Tensor
 
     d: grad * (0.017453292519943295)
@@ -9167,7 +10219,7 @@ class SpecialRadianBackward0(Node):
         return (grad_of_d, grad_of_m, grad_of_s)
 
 
-class SpecialRelEntrBackward0(Node):
+class SpecialRelEntrBackward0(OperatorNode):
     """special_rel_entr(Tensor x, Tensor y) -> Tensor
 
     x: grad * (log(x / y) + 1)
@@ -9192,12 +10244,20 @@ class SpecialRelEntrBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -9218,7 +10278,7 @@ class SpecialRelEntrBackward0(Node):
         node.x = node.y = FREED
 
 
-class SpecialRgammaBackward0(Node):
+class SpecialRgammaBackward0(OperatorNode):
     """special_rgamma(Tensor z) -> Tensor
 
     z: grad * conj(slope_of_rgamma(z, result))
@@ -9238,7 +10298,11 @@ class SpecialRgammaBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -9257,7 +10321,7 @@ class SpecialRgammaBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialShichiBackward0(Node):
+class SpecialShichiBackward0(OperatorNode):
     """special_shichi(Tensor x) -> (Tensor shi, Tensor chi)
 
     x: grad_shi * conj(sine_quotient(x, 1)) + grad_chi * conj(cosh(x) / x)
@@ -9282,7 +10346,7 @@ class SpecialShichiBackward0(Node):
         node.x = FREED
 
 
-class SpecialSiciBackward0(Node):
+class SpecialSiciBackward0(OperatorNode):
     """special_sici(Tensor x) -> (Tensor si, Tensor ci)
 
     x: grad_si * conj(sine_quotient(x, -1)) + grad_ci * conj(cos(x) / x)
@@ -9307,7 +10371,7 @@ class SpecialSiciBackward0(Node):
         node.x = FREED
 
 
-class SpecialSindgBackward0(Node):
+class SpecialSindgBackward0(OperatorNode):
     """special_sindg(Tensor x) -> Tensor
 
     x: grad * (0.017453292519943295 * special_cosdg(x))
@@ -9326,7 +10390,11 @@ class SpecialSindgBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -9339,7 +10407,7 @@ class SpecialSindgBackward0(Node):
         node.x = FREED
 
 
-class SpecialSmirnovBackward0(Node):
+class SpecialSmirnovBackward0(OperatorNode):
     """special_smirnov(Tensor n, Tensor d) -> Tensor
 
     d: grad * (special_smirnovp(n, d))
@@ -9365,12 +10433,20 @@ class SpecialSmirnovBackward0(Node):
         (to_n, _), (to_d, _) = node._edges
         if to_d is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             d = node.d
-            if type(d) is Tensor and d._counter is None and d._meta is None:
+            if (
+                type(d) is Tensor
+                and (d._counter is None or d._counter[0] == node.d_v)
+                and (d._meta is None or not d._meta.detached)
+            ):
                 d = d._array
             else:
                 d = xp.load(node, d, node.d_v)
@@ -9389,7 +10465,7 @@ class SpecialSmirnovBackward0(Node):
         node.n = node.d = FREED
 
 
-class SpecialSmirnoviBackward0(Node):
+class SpecialSmirnoviBackward0(OperatorNode):
     """special_smirnovi(Tensor n, Tensor p) -> Tensor
 
     n: not_implemented('scipy.special.smirnovi in n')
@@ -9419,7 +10495,11 @@ class SpecialSmirnoviBackward0(Node):
             grad_of_n = None
         if to_p is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
@@ -9440,7 +10520,7 @@ class SpecialSmirnoviBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialSmirnovpBackward0(Node):
+class SpecialSmirnovpBackward0(OperatorNode):
     """special_smirnovp(Tensor n, Tensor d) -> Tensor
 
     d: not_implemented('scipy.special._ufuncs._smirnovp in d')
@@ -9473,7 +10553,7 @@ class SpecialSmirnovpBackward0(Node):
         return (grad_of_n, grad_of_d)
 
 
-class SpecialSpenceBackward0(Node):
+class SpecialSpenceBackward0(OperatorNode):
     """special_spence(Tensor z) -> Tensor
 
     z: grad * conj(log_quotient(z))
@@ -9492,7 +10572,11 @@ class SpecialSpenceBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -9505,7 +10589,7 @@ class SpecialSpenceBackward0(Node):
         node.z = FREED
 
 
-class SpecialSphericalInBackward0(Node):
+class SpecialSphericalInBackward0(OperatorNode):
     """special_spherical_in(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_in in n')
@@ -9544,12 +10628,20 @@ class SpecialSphericalInBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -9573,7 +10665,7 @@ class SpecialSphericalInBackward0(Node):
         node.n = node.z = FREED
 
 
-class SpecialSphericalInDBackward0(Node):
+class SpecialSphericalInDBackward0(OperatorNode):
     """special_spherical_in_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_in_d in n')
@@ -9607,12 +10699,20 @@ class SpecialSphericalInDBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -9638,7 +10738,7 @@ class SpecialSphericalInDBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialSphericalJnBackward0(Node):
+class SpecialSphericalJnBackward0(OperatorNode):
     """special_spherical_jn(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_jn in n')
@@ -9677,12 +10777,20 @@ class SpecialSphericalJnBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -9706,7 +10814,7 @@ class SpecialSphericalJnBackward0(Node):
         node.n = node.z = FREED
 
 
-class SpecialSphericalJnDBackward0(Node):
+class SpecialSphericalJnDBackward0(OperatorNode):
     """special_spherical_jn_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_jn_d in n')
@@ -9740,12 +10848,20 @@ class SpecialSphericalJnDBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -9771,7 +10887,7 @@ class SpecialSphericalJnDBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialSphericalKnBackward0(Node):
+class SpecialSphericalKnBackward0(OperatorNode):
     """special_spherical_kn(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_kn in n')
@@ -9810,12 +10926,20 @@ class SpecialSphericalKnBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -9839,7 +10963,7 @@ class SpecialSphericalKnBackward0(Node):
         node.n = node.z = FREED
 
 
-class SpecialSphericalKnDBackward0(Node):
+class SpecialSphericalKnDBackward0(OperatorNode):
     """special_spherical_kn_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_kn_d in n')
@@ -9873,12 +10997,20 @@ class SpecialSphericalKnDBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -9904,7 +11036,7 @@ class SpecialSphericalKnDBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialSphericalYnBackward0(Node):
+class SpecialSphericalYnBackward0(OperatorNode):
     """special_spherical_yn(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_yn in n')
@@ -9943,12 +11075,20 @@ class SpecialSphericalYnBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -9972,7 +11112,7 @@ class SpecialSphericalYnBackward0(Node):
         node.n = node.z = FREED
 
 
-class SpecialSphericalYnDBackward0(Node):
+class SpecialSphericalYnDBackward0(OperatorNode):
     """special_spherical_yn_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_yn_d in n')
@@ -10006,12 +11146,20 @@ class SpecialSphericalYnDBackward0(Node):
             grad_of_n = None
         if to_z is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -10037,7 +11185,7 @@ class SpecialSphericalYnDBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialStdtrBackward0(Node):
+class SpecialStdtrBackward0(OperatorNode):
     """special_stdtr(Tensor df, Tensor x) -> Tensor
 
     df: not_implemented('scipy.special.stdtr in df')
@@ -10067,12 +11215,20 @@ class SpecialStdtrBackward0(Node):
             grad_of_df = None
         if to_x is not None:
             df = node.df
-            if type(df) is Tensor and df._counter is None and df._meta is None:
+            if (
+                type(df) is Tensor
+                and (df._counter is None or df._counter[0] == node.df_v)
+                and (df._meta is None or not df._meta.detached)
+            ):
                 df = df._array
             else:
                 df = xp.load(node, df, node.df_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -10087,7 +11243,7 @@ class SpecialStdtrBackward0(Node):
         node.df = node.x = FREED
 
 
-class SpecialStdtritBackward0(Node):
+class SpecialStdtritBackward0(OperatorNode):
     """special_stdtrit(Tensor df, Tensor p) -> Tensor
 
     df: not_implemented('scipy.special.stdtrit in df')
@@ -10117,7 +11273,11 @@ class SpecialStdtritBackward0(Node):
             grad_of_df = None
         if to_p is not None:
             df = node.df
-            if type(df) is Tensor and df._counter is None and df._meta is None:
+            if (
+                type(df) is Tensor
+                and (df._counter is None or df._counter[0] == node.df_v)
+                and (df._meta is None or not df._meta.detached)
+            ):
                 df = df._array
             else:
                 df = xp.load(node, df, node.df_v)
@@ -10138,7 +11298,7 @@ class SpecialStdtritBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialStruveBackward0(Node):
+class SpecialStruveBackward0(OperatorNode):
     """special_struve(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.struve in v')
@@ -10178,12 +11338,20 @@ class SpecialStruveBackward0(Node):
             grad_of_v = None
         if to_x is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -10205,7 +11373,7 @@ class SpecialStruveBackward0(Node):
         node.v = node.x = FREED
 
 
-class SpecialTandgBackward0(Node):
+class SpecialTandgBackward0(OperatorNode):
     """special_tandg(Tensor x) -> Tensor
 
     x: grad * (0.017453292519943295 * (1 + result * result))
@@ -10239,7 +11407,7 @@ class SpecialTandgBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialTklmbdaBackward0(Node):
+class SpecialTklmbdaBackward0(OperatorNode):
     """special_tklmbda(Tensor x, Tensor lmbda) -> Tensor
 
     lmbda: grad * (slope_of_tklmbda(lmbda, result, True))
@@ -10264,7 +11432,11 @@ class SpecialTklmbdaBackward0(Node):
 
     def run(node, xp, grad, keep):
         lmbda = node.lmbda
-        if type(lmbda) is Tensor and lmbda._counter is None and lmbda._meta is None:
+        if (
+            type(lmbda) is Tensor
+            and (lmbda._counter is None or lmbda._counter[0] == node.lmbda_v)
+            and (lmbda._meta is None or not lmbda._meta.detached)
+        ):
             lmbda = lmbda._array
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
@@ -10291,7 +11463,7 @@ class SpecialTklmbdaBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialVoigtProfileBackward0(Node):
+class SpecialVoigtProfileBackward0(OperatorNode):
     """special_voigt_profile(Tensor x, Tensor sigma, Tensor gamma) -> Tensor
 
     gamma: grad * (-imag(slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma))
@@ -10345,17 +11517,29 @@ class SpecialVoigtProfileBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         sigma = node.sigma
-        if type(sigma) is Tensor and sigma._counter is None and sigma._meta is None:
+        if (
+            type(sigma) is Tensor
+            and (sigma._counter is None or sigma._counter[0] == node.sigma_v)
+            and (sigma._meta is None or not sigma._meta.detached)
+        ):
             sigma = sigma._array
         else:
             sigma = xp.load(node, sigma, node.sigma_v)
         gamma = node.gamma
-        if type(gamma) is Tensor and gamma._counter is None and gamma._meta is None:
+        if (
+            type(gamma) is Tensor
+            and (gamma._counter is None or gamma._counter[0] == node.gamma_v)
+            and (gamma._meta is None or not gamma._meta.detached)
+        ):
             gamma = gamma._array
         else:
             gamma = xp.load(node, gamma, node.gamma_v)
@@ -10402,7 +11586,7 @@ class SpecialVoigtProfileBackward0(Node):
         node.result = save_output(result) if node._edges[1][0] is not None else None
 
 
-class SpecialWofzBackward0(Node):
+class SpecialWofzBackward0(OperatorNode):
     """special_wofz(Tensor z) -> Tensor
 
     z: grad * conj(2j / 1.7724538509055159 - 2 * z * result)
@@ -10422,7 +11606,11 @@ class SpecialWofzBackward0(Node):
 
     def run(node, xp, grad, keep):
         z = node.z
-        if type(z) is Tensor and z._counter is None and z._meta is None:
+        if (
+            type(z) is Tensor
+            and (z._counter is None or z._counter[0] == node.z_v)
+            and (z._meta is None or not z._meta.detached)
+        ):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
@@ -10441,7 +11629,7 @@ class SpecialWofzBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialWrightBesselBackward0(Node):
+class SpecialWrightBesselBackward0(OperatorNode):
     """special_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.wright_bessel in a')
@@ -10478,17 +11666,29 @@ class SpecialWrightBesselBackward0(Node):
             grad_of_b = None
         if to_x is not None:
             a = node.a
-            if type(a) is Tensor and a._counter is None and a._meta is None:
+            if (
+                type(a) is Tensor
+                and (a._counter is None or a._counter[0] == node.a_v)
+                and (a._meta is None or not a._meta.detached)
+            ):
                 a = a._array
             else:
                 a = xp.load(node, a, node.a_v)
             b = node.b
-            if type(b) is Tensor and b._counter is None and b._meta is None:
+            if (
+                type(b) is Tensor
+                and (b._counter is None or b._counter[0] == node.b_v)
+                and (b._meta is None or not b._meta.detached)
+            ):
                 b = b._array
             else:
                 b = xp.load(node, b, node.b_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -10503,7 +11703,7 @@ class SpecialWrightBesselBackward0(Node):
         node.a = node.b = node.x = FREED
 
 
-class SpecialWrightomegaBackward0(Node):
+class SpecialWrightomegaBackward0(OperatorNode):
     """special_wrightomega(Tensor z) -> Tensor
 
     z: grad * conj(result / (1 + result))
@@ -10537,7 +11737,7 @@ class SpecialWrightomegaBackward0(Node):
         node.result = save_output(result)
 
 
-class SpecialXlog1PyBackward0(Node):
+class SpecialXlog1PyBackward0(OperatorNode):
     """special_xlog1py(Tensor x, Tensor y) -> Tensor
 
     x: grad * conj(log1p(where((x == 0) & (y == -1), 0, y)))
@@ -10564,12 +11764,20 @@ class SpecialXlog1PyBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -10590,7 +11798,7 @@ class SpecialXlog1PyBackward0(Node):
         node.x = node.y = FREED
 
 
-class SpecialXlogyBackward0(Node):
+class SpecialXlogyBackward0(OperatorNode):
     """special_xlogy(Tensor x, Tensor y) -> Tensor
 
     x: grad * conj(log(where((x == 0) & (y == 0), 1, y)))
@@ -10617,12 +11825,20 @@ class SpecialXlogyBackward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
         y = node.y
-        if type(y) is Tensor and y._counter is None and y._meta is None:
+        if (
+            type(y) is Tensor
+            and (y._counter is None or y._counter[0] == node.y_v)
+            and (y._meta is None or not y._meta.detached)
+        ):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
@@ -10643,7 +11859,7 @@ class SpecialXlogyBackward0(Node):
         node.x = node.y = FREED
 
 
-class SpecialY0Backward0(Node):
+class SpecialY0Backward0(OperatorNode):
     """special_y0(Tensor x) -> Tensor
 
     x: grad * (-special_y1(x))
@@ -10662,7 +11878,11 @@ class SpecialY0Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -10675,7 +11895,7 @@ class SpecialY0Backward0(Node):
         node.x = FREED
 
 
-class SpecialY1Backward0(Node):
+class SpecialY1Backward0(OperatorNode):
     """special_y1(Tensor x) -> Tensor
 
     x: grad * ((special_y0(x) - special_yv(2, x)) / 2)
@@ -10694,7 +11914,11 @@ class SpecialY1Backward0(Node):
 
     def run(node, xp, grad, keep):
         x = node.x
-        if type(x) is Tensor and x._counter is None and x._meta is None:
+        if (
+            type(x) is Tensor
+            and (x._counter is None or x._counter[0] == node.x_v)
+            and (x._meta is None or not x._meta.detached)
+        ):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
@@ -10707,7 +11931,7 @@ class SpecialY1Backward0(Node):
         node.x = FREED
 
 
-class SpecialYnBackward0(Node):
+class SpecialYnBackward0(OperatorNode):
     """special_yn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.yn in n')
@@ -10739,12 +11963,20 @@ class SpecialYnBackward0(Node):
             grad_of_n = None
         if to_x is not None:
             n = node.n
-            if type(n) is Tensor and n._counter is None and n._meta is None:
+            if (
+                type(n) is Tensor
+                and (n._counter is None or n._counter[0] == node.n_v)
+                and (n._meta is None or not n._meta.detached)
+            ):
                 n = n._array
             else:
                 n = xp.load(node, n, node.n_v)
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
@@ -10759,7 +11991,7 @@ class SpecialYnBackward0(Node):
         node.n = node.x = FREED
 
 
-class SpecialYvBackward0(Node):
+class SpecialYvBackward0(OperatorNode):
     """special_yv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.yv in v')
@@ -10791,12 +12023,20 @@ class SpecialYvBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -10811,7 +12051,7 @@ class SpecialYvBackward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialYveBackward0(Node):
+class SpecialYveBackward0(OperatorNode):
     """special_yve(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.yve in v')
@@ -10850,12 +12090,20 @@ class SpecialYveBackward0(Node):
             grad_of_v = None
         if to_z is not None:
             v = node.v
-            if type(v) is Tensor and v._counter is None and v._meta is None:
+            if (
+                type(v) is Tensor
+                and (v._counter is None or v._counter[0] == node.v_v)
+                and (v._meta is None or not v._meta.detached)
+            ):
                 v = v._array
             else:
                 v = xp.load(node, v, node.v_v)
             z = node.z
-            if type(z) is Tensor and z._counter is None and z._meta is None:
+            if (
+                type(z) is Tensor
+                and (z._counter is None or z._counter[0] == node.z_v)
+                and (z._meta is None or not z._meta.detached)
+            ):
                 z = z._array
             else:
                 z = xp.load(node, z, node.z_v)
@@ -10876,7 +12124,7 @@ class SpecialYveBackward0(Node):
         node.v = node.z = FREED
 
 
-class SpecialZetaBackward0(Node):
+class SpecialZetaBackward0(OperatorNode):
     """special_zeta(Tensor x, Tensor q) -> Tensor
 
     q: grad * (-x * special_zeta(x + 1, q))
@@ -10902,12 +12150,20 @@ class SpecialZetaBackward0(Node):
         (to_x, _), (to_q, _) = node._edges
         if to_q is not None:
             x = node.x
-            if type(x) is Tensor and x._counter is None and x._meta is None:
+            if (
+                type(x) is Tensor
+                and (x._counter is None or x._counter[0] == node.x_v)
+                and (x._meta is None or not x._meta.detached)
+            ):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
             q = node.q
-            if type(q) is Tensor and q._counter is None and q._meta is None:
+            if (
+                type(q) is Tensor
+                and (q._counter is None or q._counter[0] == node.q_v)
+                and (q._meta is None or not q._meta.detached)
+            ):
                 q = q._array
             else:
                 q = xp.load(node, q, node.q_v)

@@ -39,11 +39,11 @@ def reduced_axes(shape: Shape, axis: Any) -> set[int]:
 def expand_reduced(xp: Any, grad: Any, shape: Shape, axis: Any, keepdims: bool) -> Any:
     """Repeats the gradient of a reduction over the axes that were reduced."""
     if axis is None and not keepdims:
-        return xp.broadcast_to(grad, shape)
+        return xp.expand(grad, shape)
     if not keepdims and shape:
         reduced = reduced_axes(shape, axis)
         grad = xp.reshape(grad, [1 if i in reduced else n for i, n in enumerate(shape)])
-    return xp.broadcast_to(grad, list(shape))
+    return xp.expand(grad, shape)
 
 
 def reduced_count(xp: Any, shape: Shape, axis: Any) -> int:  # noqa: ARG001 - called as a formula

@@ -263,7 +263,10 @@ def _edges_text(edges: list[str]) -> str:
 def _save_input(op: Emitted, attribute: SavedAttribute) -> list[str]:
     name = attribute.name
     if attribute.expr != attribute.source:
-        return [f"    node.{name} = {attribute.expr}"]
+        expr = attribute.expr
+        if len(op.tensors) == 1 and expr == f"{attribute.source}.shape":
+            expr = f"{attribute.source}._array.shape"  # no number: it requires grad
+        return [f"    node.{name} = {expr}"]
     if is_tensor_list(attribute.type):
         return [f"    save_list(node, {quoted(name)}, {name})"]
     if not is_tensor(attribute.type):

@@ -24,7 +24,7 @@ def emit_node(op: Emitted) -> str:
     if _returns_list(op):
         slots.append("_outputs")  # as many as the list has tensors
     formulas = [f"{', '.join(d.var_names)}: {d.original_formula}" for d in op.derivatives]
-    text = f"class {info.op}(Node):\n"
+    text = f"class {info.op}(OperatorNode):\n"
     text += indent(docstring(str(op.schema), formulas)) + "\n\n"
     text += indent(wrapped_call("__slots__ = (", [quoted(s) for s in slots], _end(slots), 4)) + "\n"
     if saved:

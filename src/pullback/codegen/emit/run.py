@@ -157,7 +157,10 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
         ]
     return [
         f"{name} = node.{name}",
-        f"if type({name}) is Tensor and {name}._counter is None and {name}._meta is None:",
+        f"if (type({name}) is Tensor",
+        f"    and ({name}._counter is None or {name}._counter[0] == node.{name}_v)",
+        f"    and ({name}._meta is None or not {name}._meta.detached)",
+        "):",
         f"    {name} = {name}._array",
         "else:",
         f"    {name} = xp.load(node, {name}, node.{name}_v)",

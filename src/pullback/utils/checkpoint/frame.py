@@ -24,10 +24,11 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from pullback.autograd.engine import GraphTask, current_graph_task
+from pullback.autograd.engine import GraphTask
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.node import Node
 from pullback.autograd.record import save_list
+from pullback.autograd.running import current_graph_task
 from pullback.autograd.saved import load_tensor
 from pullback.autograd.saved_hooks import pack_inputs, saved_tensors_hooks
 from pullback.errors import CheckpointError, SavedVersionError

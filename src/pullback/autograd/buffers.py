@@ -1,0 +1,77 @@
+"""Gradients on their way: what has arrived for each node, added up.
+
+Buffers are a dict by node: the gradient of its output, or a list where it has several outputs. None
+stands for a gradient that has not arrived. A node that is *owned* has a buffer that nobody else
+holds, so that it may be written to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.namespaces import Namespace
+from pullback.autograd.node import Node, output_of
+from pullback.autograd.part import Part
+
+__all__ = ["Buffers", "fitted", "receive", "receive_part"]
+
+Buffers = dict[Node, Any]
+
+
+def receive(buffers: Buffers, node: Node, number: int, grad: Any) -> bool:
+    """Adds a gradient to what has arrived for an output; says whether it is the node's first."""
+    is_new = node not in buffers
+    if is_new:
+        buffers[node] = None if node._outputs == 1 or grad is None else [None] * node._outputs
+    if grad is None:
+        return is_new
+    if node._outputs == 1:
+        held = buffers[node]
+        buffers[node] = grad if held is None else held + grad
+    else:
+        if buffers[node] is None:
+            buffers[node] = [None] * node._outputs
+        held = buffers[node][number]
+        buffers[node][number] = grad if held is None else held + grad
+    return is_new
+
+
+def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) -> Any:
+    """What `source` returned for an output of `target`, in that output's shape and dtype."""
+    if grad is None:
+        return None
+    shape, dtype = output_of(target, number)
+    if grad.shape == shape and grad.dtype is dtype:
+        return grad
+
+    def blame() -> str:
+        edge = (target, number)
+        place = next(i for i, other in enumerate(source._edges) if other == edge)
+        return f"Function {source.name()} returned an invalid gradient at index {place}"
+
+    if grad.shape != shape:
+        grad = xp.sum_to(grad, shape, blame)
+    if grad.dtype != dtype:
+        grad = xp.match_dtype(grad, dtype, source._narrows, blame)
+    return grad
+
+
+def receive_part(
+    xp: Namespace, buffers: Buffers, owned: set[Node], target: Node, number: int, part: Part
+) -> bool:
+    """Adds the gradient of a slice in its place, to a whole that is ours."""
+    held = buffers.get(target)
+    if target._outputs != 1 or target._dtype is not part.grad.dtype:
+        whole = fitted(xp, target, target, number, part.whole())
+        return receive(buffers, target, number, whole)
+    is_new = target not in buffers
+    if held is None:
+        buffers[target] = part.whole()
+    else:
+        if target not in owned or type(held) is not np.ndarray:
+            buffers[target] = held = np.array(held)
+        part.add_to(held)
+    owned.add(target)
+    return is_new

@@ -1,0 +1,21 @@
+"""Which backward pass a thread is in, as far as code of the user's can ask.
+
+A pass over nodes of operators alone runs no such code, so it does not even say that it runs. It
+begins to say so when it meets a hook or a function of the user's; what finds out only then that it
+is about to call one raises ``NeedsPassError``.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Any
+
+__all__ = ["NeedsPassError", "current_graph_task", "set_graph_task"]
+
+_current: ContextVar[Any] = ContextVar("pullback_graph_task", default=None)
+current_graph_task = _current.get  # the pass that this thread is in, if any
+set_graph_task = _current.set
+
+
+class NeedsPassError(Exception):
+    """Code of the user's is about to be called in a pass that nobody knows of yet."""

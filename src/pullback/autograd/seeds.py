@@ -1,0 +1,105 @@
+"""Where a backward pass starts: its roots, and the gradient of each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pullback.autograd.edges import GradientEdge
+from pullback.autograd.namespaces import tensors
+from pullback.autograd.node import Node, output_of
+from pullback.autograd.view import edge_of
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.errors import AutogradError, AutogradTypeError
+from pullback.tensor.payload import Payload
+from pullback.tensor.tensor import Tensor, fresh
+
+__all__ = ["Root", "Seeds", "checked_seed", "implicit_seed", "listed", "seeds_of"]
+
+Root = Tensor | GradientEdge
+Seeds = Tensor | Sequence[Tensor | None] | None
+
+_ROOTS = (Tensor, GradientEdge)
+
+
+def listed(value: Any) -> list[Any]:
+    """One tensor or edge, or several in any container, as a list."""
+    if type(value) is Tensor or isinstance(value, _ROOTS):
+        return [value]
+    if isinstance(value, Mapping):
+        return list(value.values())
+    if isinstance(value, Iterable):
+        return list(value)
+    return [value]
+
+
+def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | None]]:
+    """The roots' nodes with the gradient that each starts from; None stands for ones."""
+    if given is None and len(roots) == 1 and type(roots[0]) is Tensor:
+        edge, array = roots[0]._edge, roots[0]._array
+        is_loss = type(array) is np.ndarray and not array.shape and array.dtype.kind == "f"
+        if edge is not None and is_loss:
+            return [(*edge, None)]  # what nearly every pass begins with
+    gradients = [None] * len(roots) if given is None else listed(given)
+    if len(gradients) != len(roots):
+        raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")
+    seeds: list[tuple[Node, int, Tensor | None]] = []
+    for place, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
+        if type(root) is not Tensor and not isinstance(root, _ROOTS):
+            raise AutogradTypeError(f"root {place} is a {type(root).__name__}, not a tensor")
+        node, number = root if isinstance(root, GradientEdge) else edge_of(root)
+        if node is None:
+            raise AutogradError(
+                f"element {place} of tensors does not require grad and does not have a grad_fn"
+            )
+        shape, dtype = output_of(node, number)
+        if gradient is None:
+            seed = implicit_seed(root, shape, dtype)
+        else:
+            seed = checked_seed(gradient, shape, dtype, place)
+        seeds.append((node, number, seed))
+    return seeds
+
+
+def implicit_seed(root: Root, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Tensor | None:
+    """One, the gradient of a scalar with respect to itself; None stands for it on arrays."""
+    if shape and math.prod(shape) != 1:
+        raise AutogradError(
+            f"grad can be implicitly created only for scalar outputs, and this one has shape "
+            f"{list(shape)}; give its gradient"
+        )
+    if dtype.kind == "c":
+        raise AutogradError(
+            "grad can be implicitly created only for real scalar outputs, and this one is complex; "
+            "give its gradient"
+        )
+    if isinstance(root, Tensor) and isinstance(root._array, Payload):
+        return fresh(root._array.ones(shape, dtype))
+    return None
+
+
+def checked_seed(gradient: Any, shape: tuple[int, ...], dtype: np.dtype[Any], place: int) -> Tensor:
+    """A gradient that was given for a root, of its shape and dtype."""
+    if not isinstance(gradient, Tensor):
+        raise AutogradTypeError(
+            f"gradients can be either Tensors or None, but gradient {place} is a "
+            f"{type(gradient).__name__}"
+        )
+    if gradient.shape != shape:
+        raise AutogradError(
+            f"Mismatch in shape: grad_output[{place}] has a shape of {list(gradient.shape)} and "
+            f"output[{place}] has a shape of {list(shape)}."
+        )
+    if gradient.dtype != dtype and "c" in (gradient.dtype.kind, dtype.kind):
+        raise AutogradError(
+            f"both grad_output and output are required to have the same dtype where one is "
+            f"complex, but grad_output[{place}] is {gradient.dtype} and output[{place}] is {dtype}"
+        )
+    if gradient.dtype == dtype:
+        return gradient
+    if gradient._flags & (REQUIRES_GRAD | DUAL) or isinstance(gradient._array, Payload):
+        return tensors.astype(gradient, dtype)  # type: ignore[no-any-return]
+    return fresh(gradient._array.astype(dtype))

@@ -1,0 +1,147 @@
+"""Nodes in the order of their numbers: the loop that nearly every backward pass consists of.
+
+Where one thread has recorded everything, a node's number is higher than those of the nodes behind
+it, so nobody has to count dependencies: whoever has the highest number has all its gradients.
+Leaves come last, which only a hook could notice, so the loop ends at the first hook.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Any
+
+from pullback.autograd.accumulate import AccumulateGrad
+from pullback.autograd.buffers import Buffers, fitted, receive, receive_part
+from pullback.autograd.inplace import CopySlices
+from pullback.autograd.namespaces import arrays
+from pullback.autograd.node import Node
+from pullback.autograd.part import Part
+from pullback.autograd.running import NeedsPassError
+
+__all__ = ["run_in_sequence"]
+
+
+def run_in_sequence(
+    waiting: list[Node],
+    buffers: Buffers,
+    owned: set[Node],
+    needed: set[Node] | None,
+    keep: bool,
+    is_known: bool,
+) -> tuple[list[Node], list[AccumulateGrad]]:
+    """Runs nodes on raw arrays, last recorded first, until something needs more than the order.
+
+    Returns the nodes that are left and, if there are none, the leaves that have got gradients.
+    `is_known` says whether code of the user's may be called, which can ask for the pass it is in.
+
+    One round costs as much as everything else in the backward pass of a small operation, so the
+    common case stands here in full. The node that comes next keeps its gradient in a local.
+    """
+    leaves: list[AccumulateGrad] = []
+    heap: list[tuple[int, Node]] = []
+    is_watched = False
+    for other in waiting:
+        if type(other) is AccumulateGrad:
+            leaves.append(other)
+            is_watched = is_watched or other.is_watched
+        else:
+            heappush(heap, (-other._seq, other))
+    while heap and not is_watched:
+        node = heappop(heap)[1]
+        grad = buffers.pop(node)
+        while True:
+            is_exact = node._is_exact
+            try:
+                if node._hooks is not None:
+                    raise NeedsPassError
+                if node._is_plain and grad is not None:
+                    results = node.run(arrays, grad, keep)
+                else:
+                    is_exact = False
+                    results = _run_special(node, grad, buffers, owned, keep, is_known)
+            except NeedsPassError:
+                buffers[node] = grad
+                return [*leaves, node, *[other for _, other in heap]], []
+            following: Node | None = None
+            if is_exact and needed is None:
+                following = node._edges[0][0]  # the only one
+            if following is not None and following._is_single and following not in buffers:
+                grad = results[0]
+            else:
+                following = None
+                for (target, number), part in zip(node._edges, results):  # noqa: B905 - may be ()
+                    if target is None or (needed is not None and target not in needed):
+                        continue
+                    if not (is_exact and target._is_single) and (
+                        part is None
+                        or part.dtype is not target._dtype
+                        or part.shape != target._shape  # several outputs have a tuple of shapes
+                    ):
+                        if target is following:
+                            buffers[target], following = grad, None
+                            heappush(heap, (-target._seq, target))
+                        if type(part) is Part:
+                            is_new = receive_part(arrays, buffers, owned, target, number, part)
+                        else:
+                            part = fitted(arrays, node, target, number, part)
+                            is_new = receive(buffers, target, number, part)
+                        if is_new:
+                            if type(target) is AccumulateGrad:
+                                leaves.append(target)
+                                is_watched = is_watched or target.is_watched
+                            else:
+                                heappush(heap, (-target._seq, target))
+                    elif target is following:
+                        grad = grad + part
+                    elif target in buffers:
+                        held = buffers[target]
+                        if held is None:
+                            buffers[target] = part
+                        elif target in owned:
+                            buffers[target] += part  # a number is replaced, an array written to
+                        else:
+                            # The first two are not ours to write to; their sum is.
+                            buffers[target] = held + part
+                            owned.add(target)
+                    elif type(target) is AccumulateGrad:
+                        leaves.append(target)
+                        is_watched = is_watched or target.is_watched
+                        buffers[target] = part
+                        if node._makes_new:
+                            owned.add(target)
+                    elif following is None:
+                        following, grad = target, part
+                    else:
+                        buffers[target] = part
+                        heappush(heap, (-target._seq, target))
+                if following is None:
+                    break
+            node = following
+            if is_watched or (heap and heap[0][0] < -node._seq):
+                buffers[node] = grad
+                heappush(heap, (-node._seq, node))
+                break
+    if is_watched:
+        return [*leaves, *[node for _, node in heap]], []
+    return [], leaves
+
+
+def _run_special(
+    node: Node, grad: Any, buffers: Buffers, owned: set[Node], keep: bool, is_known: bool
+) -> tuple[Any, ...]:
+    """What few nodes need: a gradient of None, a write to a view, code of the user's."""
+    if not (is_known or node._is_plain or (type(node) is CopySlices and node.fn._is_plain)):
+        raise NeedsPassError
+    if grad is None:
+        results = node.backward(arrays, *[None] * node._outputs)
+        if not keep:
+            node.release()
+        return results
+    if type(node) is CopySlices:
+        results = node.run_on(grad, node in owned, keep)
+        base = node._edges[node.place][0]
+        before = [target for target, _ in node._edges[: node.place]]
+        if base is not None and base not in buffers and base not in before:
+            owned.add(base)  # what it gets is new, or was ours
+        return results
+    return node.run(arrays, grad, keep)
