@@ -48,7 +48,11 @@ class CubeBackward0(OperatorNode):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -87,7 +91,11 @@ class WeightedCubesBackward0(OperatorNode):
 
     def run(node, xp, grad, keep):
         self = node.self
-        if type(self) is Tensor and self._counter is None and self._meta is None:
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
@@ -95,7 +103,11 @@ class WeightedCubesBackward0(OperatorNode):
         (to_self, _), (to_weight, _) = node._edges
         if to_self is not None:
             weight = node.weight
-            if type(weight) is Tensor and weight._counter is None and weight._meta is None:
+            if (
+                type(weight) is Tensor
+                and (weight._counter is None or weight._counter[0] == node.weight_v)
+                and (weight._meta is None or not weight._meta.detached)
+            ):
                 weight = weight._array
             else:
                 weight = xp.load(node, weight, node.weight_v)
