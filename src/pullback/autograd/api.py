@@ -20,6 +20,7 @@ from pullback.autograd.payload_nodes import marked
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.running import current_graph_task
 from pullback.autograd.seeds import Root, Seeds, listed, seeds_of
+from pullback.autograd.traversal import is_in_order
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.batching.crossing import add_level
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
@@ -109,9 +110,9 @@ def backward_of_loss(loss: Tensor, keep: bool) -> bool:
         or get_state().modes
         or process_levels
         or marked
-        or later_threads
         or current_graph_task() is not None
         or is_anomaly_enabled()
+        or (later_threads and not is_in_order([node]))
     ):
         return False
     run_from(node, seed, keep)

@@ -8,8 +8,8 @@ A node runs once, when all its gradients have arrived, so it and its hooks see o
 grow as nodes are recorded, so within a thread the highest number is always such a node. Leaves have
 the highest number of all: a leaf's gradient is complete as early as possible. Only a hook could
 tell when that is, so only a graph with hooks has its dependencies counted; and one that several
-threads have recorded, where numbers say nothing. Nothing recurses: a chain of a million nodes is a
-loop of a million rounds.
+threads have recorded, if their numbers do not fit together. Nothing recurses: a chain of a million
+nodes is a loop of a million rounds.
 
 With `inputs`, only nodes on a path to one of them run. A gradient that is asked for is *captured*
 when it arrives, after its tensor hooks; the node that it arrives at runs only if something behind
@@ -35,13 +35,13 @@ from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
-from pullback.autograd.node import Node, later_threads, output_of
+from pullback.autograd.node import Node, output_of
 from pullback.autograd.payload_nodes import any_marked, marked
 from pullback.autograd.quiet import begin_quiet, end_quiet
 from pullback.autograd.running import current_graph_task, set_graph_task
 from pullback.autograd.samples import settled
 from pullback.autograd.sequence import run_in_sequence
-from pullback.autograd.traversal import count_dependencies, needed_nodes
+from pullback.autograd.traversal import count_dependencies, is_in_order, needed_nodes
 from pullback.autograd.turns import give_back, take
 from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
 from pullback.errors import AutogradError
@@ -172,7 +172,7 @@ class GraphTask:
         return (
             self.xp is arrays
             and type(self) is GraphTask
-            and not later_threads
+            and is_in_order(self.roots)
             and (not self.captures or {*map(type, self.captures)} == {AccumulateGrad})
         )
 

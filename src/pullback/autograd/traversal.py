@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pullback.autograd.node import Node
+from pullback.autograd.node import LAST, Node, later_threads
 
-__all__ = ["count_dependencies", "needed_nodes"]
+__all__ = ["count_dependencies", "is_in_order", "needed_nodes"]
 
 
 def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> dict[Node, int]:
@@ -21,6 +21,28 @@ def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> di
                 pending[target] = 1
                 stack.append(target)
     return pending
+
+
+def is_in_order(roots: list[Node]) -> bool:
+    """Whether every node has a number of its own, higher than those of the nodes behind it.
+
+    It is so where one thread has recorded them. Leaves, which all have the last number, are apart.
+    """
+    if not later_threads:
+        return True
+    seen = set(roots)
+    stack = list(seen)
+    while stack:
+        node = stack.pop()
+        number = node._seq
+        for target, _ in node._edges:
+            if target is not None and target._seq != LAST:
+                if target._seq >= number:
+                    return False
+                if target not in seen:
+                    seen.add(target)
+                    stack.append(target)
+    return len({node._seq for node in seen}) == len(seen)
 
 
 def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node] | None:
