@@ -12,6 +12,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWa
 nan, inf = math.nan, math.inf
 
 
+def same(found, expected, **tolerance):
+    np.testing.assert_allclose(found, expected, **{"rtol": 1e-9, "atol": 1e-12} | tolerance)
+
+
 def test_rule_7_57(lib):
     """The element that an index names gets all; values alone share (7.56)."""
 
@@ -111,3 +115,42 @@ def test_rule_8_18(lib):
     assert real_loss.item().conjugate() == pytest.approx(2 - 4j)
     (holomorphic,) = lib.grad(z * z, z, lib.tensor(1.0 + 0j, "complex128"))
     assert holomorphic.item().conjugate() == 2 * (1 + 2j)
+
+
+@pytest.mark.parametrize("reduce", ["amax", "amin"])
+def test_rule_7_73(lib, reduce):
+    """Elements of a source that tie share, and so does the element that they are put to."""
+    index = lib.tensor([0, 0], "int64")
+
+    def into(start):
+        return lambda src: lib.tensor([start]).scatter_reduce(0, index, src, reduce)
+
+    start = -9.0 if reduce == "amax" else 9.0
+    assert lib.slopes(into(start), [2.0, 2.0]) == [0.5, 0.5]
+    own, src = lib.slopes(
+        lambda x, src: x.scatter_reduce(0, index, src, reduce), [2.0, 5.0], [2.0, 2.0]
+    )
+    same([own, src], [[1 / 3, 1], [1 / 3, 1 / 3]])
+
+
+def test_rule_7_73_without_the_element_itself(pb):
+    """PyTorch counts an element that takes no part, and loses what it would get."""
+    index = pb.tensor([0, 0], "int64")
+    own, src = pb.slopes(
+        lambda x, src: x.scatter_reduce(0, index, src, "amax", include_self=False),
+        [2.0, 5.0],
+        [2.0, 2.0],
+    )
+    assert (own, src) == ([0, 1], [0.5, 0.5])
+
+
+def test_scatter_reduce_keeps_groups_apart(pb):
+    """Neither an infinite product nor NaN in one group reaches another."""
+    index = pb.tensor([0, 0, 1, 1, 2], "int64")
+    points = [[1.0, 1.0, 1.0], [1e200, 1e200, 2.0, 3.0, nan]]
+    own, src = pb.slopes(lambda x, src: x.scatter_reduce(0, index, src, "prod"), *points)
+    same(own, [inf, 6, nan])
+    same(src, [1e200, 1e200, 3, 2, 1])
+    own, src = pb.slopes(lambda x, src: x.scatter_reduce(0, index, src, "amax"), *points)
+    same(own, [0, 0, 0])
+    same(src, [0.5, 0.5, 0, 1, 1])

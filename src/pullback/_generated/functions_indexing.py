@@ -38,6 +38,8 @@ __all__ = [
     "scatter_",
     "scatter_add",
     "scatter_add_",
+    "scatter_reduce",
+    "scatter_reduce_",
     "take",
     "take_along_axis",
     "zero_",
@@ -70,6 +72,8 @@ _scatter_calls = operators.scatter.calls
 _scatter__calls = operators.scatter_.calls
 _scatter_add_calls = operators.scatter_add.calls
 _scatter_add__calls = operators.scatter_add_.calls
+_scatter_reduce_calls = operators.scatter_reduce.calls
+_scatter_reduce__calls = operators.scatter_reduce_.calls
 _take_calls = operators.take.calls
 _take_along_axis_calls = operators.take_along_axis.calls
 _zero__calls = operators.zero_.calls
@@ -482,6 +486,38 @@ def scatter_add_(self, /, axis, index, src):
     except KeyError:
         kernel = operators.scatter_add_.link_call(flags)
     return kernel(self, axis, index, src)
+
+
+def scatter_reduce(self, /, axis, index, src, reduce, *, include_self=True):
+    """Reduces elements of src into the element that each index names, by sum, prod, mean, amax or amin."""
+    if type(self) is not Tensor:
+        self = as_operand(self)
+    if type(index) is not Tensor:
+        index = as_operand(index)
+    if type(src) is not Tensor:
+        src = as_operand(src)
+    flags = self._flags | index._flags | src._flags
+    try:
+        kernel = _scatter_reduce_calls[get_state()][flags]
+    except KeyError:
+        kernel = operators.scatter_reduce.link_call(flags)
+    return kernel(self, axis, index, src, reduce, include_self=include_self)
+
+
+def scatter_reduce_(self, /, axis, index, src, reduce, *, include_self=True):
+    """Reduces elements of src into the element that each index names, by sum, prod, mean, amax or amin."""
+    if type(self) is not Tensor:
+        self = as_operand(self)
+    if type(index) is not Tensor:
+        index = as_operand(index)
+    if type(src) is not Tensor:
+        src = as_operand(src)
+    flags = self._flags | index._flags | src._flags
+    try:
+        kernel = _scatter_reduce__calls[get_state()][flags]
+    except KeyError:
+        kernel = operators.scatter_reduce_.link_call(flags)
+    return kernel(self, axis, index, src, reduce, include_self=include_self)
 
 
 def take(self, /, indices, axis=None, mode="raise"):

@@ -62,6 +62,26 @@ def scatter(self: ArrayLike, /, axis: int, index: ArrayLike, src: ArrayLike) -> 
 def scatter_(self: ArrayLike, /, axis: int, index: ArrayLike, src: ArrayLike) -> Tensor: ...
 def scatter_add(self: ArrayLike, /, axis: int, index: ArrayLike, src: ArrayLike) -> Tensor: ...
 def scatter_add_(self: ArrayLike, /, axis: int, index: ArrayLike, src: ArrayLike) -> Tensor: ...
+def scatter_reduce(
+    self: ArrayLike,
+    /,
+    axis: int,
+    index: ArrayLike,
+    src: ArrayLike,
+    reduce: str,
+    *,
+    include_self: bool = ...,
+) -> Tensor: ...
+def scatter_reduce_(
+    self: ArrayLike,
+    /,
+    axis: int,
+    index: ArrayLike,
+    src: ArrayLike,
+    reduce: str,
+    *,
+    include_self: bool = ...,
+) -> Tensor: ...
 def take(
     self: ArrayLike, /, indices: ArrayLike, axis: int | None = ..., mode: str = ...
 ) -> Tensor: ...

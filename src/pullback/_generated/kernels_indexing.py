@@ -555,6 +555,93 @@ class ScatterAddBackward0(OperatorNode):
         node.index = FREED
 
 
+class ScatterReduceBackward0(OperatorNode):
+    """scatter_reduce(Tensor self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
+
+    self, src: scatter_reduce_backward(grad, self, axis, index, src, result, reduce, include_self)
+    """
+
+    __slots__ = (
+        "axis",
+        "include_self",
+        "index",
+        "index_v",
+        "reduce",
+        "result",
+        "result_c",
+        "self",
+        "self_v",
+        "src",
+        "src_v",
+    )
+    _saves = ("self", "axis", "index", "src", "reduce", "include_self", "result")
+    _saves_tensors = ("self", "index", "src", "result")
+
+    def backward(node, xp, grad):
+        if grad is None:
+            return (None,) * len(node._edges)
+        self = xp.load(node, node.self, node.self_v)
+        axis = node.axis
+        index = xp.load(node, node.index, node.index_v)
+        src = xp.load(node, node.src, node.src_v)
+        reduce = node.reduce
+        include_self = node.include_self
+        result = xp.load_output(node, saved_output(node, "result"))
+        (to_self, _), (to_src, _) = node._edges
+        grad_of_self, grad_of_src = xp.scatter_reduce_backward(
+            grad, self, axis, index, src, result, reduce, include_self
+        )
+        return (grad_of_self, grad_of_src)
+
+    def run(node, xp, grad, keep):
+        self = node.self
+        if (
+            type(self) is Tensor
+            and (self._counter is None or self._counter[0] == node.self_v)
+            and (self._meta is None or not self._meta.detached)
+        ):
+            self = self._array
+        else:
+            self = xp.load(node, self, node.self_v)
+        axis = node.axis
+        index = node.index
+        if (
+            type(index) is Tensor
+            and (index._counter is None or index._counter[0] == node.index_v)
+            and (index._meta is None or not index._meta.detached)
+        ):
+            index = index._array
+        else:
+            index = xp.load(node, index, node.index_v)
+        src = node.src
+        if (
+            type(src) is Tensor
+            and (src._counter is None or src._counter[0] == node.src_v)
+            and (src._meta is None or not src._meta.detached)
+        ):
+            src = src._array
+        else:
+            src = xp.load(node, src, node.src_v)
+        reduce = node.reduce
+        include_self = node.include_self
+        result = node.result
+        if type(result) is not ndarray or node.result_c[0]:
+            result = xp.load_output(node, saved_output(node, "result"))
+        (to_self, _), (to_src, _) = node._edges
+        grad_of_self, grad_of_src = xp.scatter_reduce_backward(
+            grad, self, axis, index, src, result, reduce, include_self
+        )
+        if not keep:
+            node.self = node.index = node.src = node.result = FREED
+        return (grad_of_self, grad_of_src)
+
+    def release(node):
+        node.self = node.index = node.src = node.result = FREED
+
+    def save_outputs(node, result):
+        node.result = save_output(result)
+
+
 class TakeAlongAxisBackward0(OperatorNode):
     """take_along_axis(Tensor self, Tensor indices, int? axis=-1) -> Tensor
 
@@ -1372,6 +1459,127 @@ def scatter_add__record(self, axis, index, src):
         kernels.indexing.scatter_add(self._array, axis, index._array, src._array),
         "scatter_add_",
     )
+    return self
+
+
+def scatter_reduce_cpu(self, axis, index, src, reduce, *, include_self=True):
+    return wrap(
+        kernels.indexing.scatter_reduce(
+            self._array, axis, index._array, src._array, reduce, include_self=include_self
+        )
+    )
+
+
+def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
+    node = ScatterReduceBackward0()
+    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.axis = axis
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
+    node.src = src
+    node.src_v = 0 if src._counter is None else src._counter[0]
+    node.reduce = reduce
+    node.include_self = include_self
+    return node
+
+
+def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
+    node = ScatterReduceBackward0()
+    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._hooks = None
+    node.self = self
+    node.self_v = 0 if self._counter is None else self._counter[0]
+    node.axis = axis
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
+    node.src = src
+    node.src_v = 0 if src._counter is None else src._counter[0]
+    node.reduce = reduce
+    node.include_self = include_self
+    result = recorded(
+        node,
+        kernels.indexing.scatter_reduce(
+            self._array, axis, index._array, src._array, reduce, include_self=include_self
+        ),
+    )
+    node.result = result._array
+    node.result_c = result._counter = [0]
+    return result
+
+
+def scatter_reduce_jvp(xp, self, axis, index, src, reduce, include_self, self_t, src_t, result):
+    """scatter_reduce(Tensor self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
+
+    result: scatter_reduce_jvp(self_t, src_t, self_p, axis, index, src_p, result, reduce, include_self)
+    """
+    return xp.scatter_reduce_jvp(
+        self_t, src_t, self, axis, index, src, result, reduce, include_self
+    )
+
+
+def scatter_reduce__cpu(self, axis, index, src, reduce, *, include_self=True):
+    write(
+        self,
+        kernels.indexing.scatter_reduce(
+            self._array, axis, index._array, src._array, reduce, include_self=include_self
+        ),
+        "scatter_reduce_",
+    )
+    return self
+
+
+def scatter_reduce__inplace(self, axis, index, src, reduce, *, include_self=True):
+    check_inplace(self, False, index, src)
+    return record_inplace(
+        None,
+        self,
+        kernels.indexing.scatter_reduce(
+            self._array, axis, index._array, src._array, reduce, include_self=include_self
+        ),
+        "scatter_reduce_",
+    )
+
+
+def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
+    node = ScatterReduceBackward0()
+    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._hooks = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.axis = axis
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
+    node.src = src
+    node.src_v = 0 if src._counter is None else src._counter[0]
+    node.reduce = reduce
+    node.include_self = include_self
+    return node
+
+
+def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True):
+    check_inplace(self, True, index, src)
+    node = ScatterReduceBackward0()
+    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._hooks = None
+    save_before_write(node, "self", self, node._edges[0])
+    node.axis = axis
+    node.index = index
+    node.index_v = 0 if index._counter is None else index._counter[0]
+    node.src = src
+    node.src_v = 0 if src._counter is None else src._counter[0]
+    node.reduce = reduce
+    node.include_self = include_self
+    record_inplace(
+        node,
+        self,
+        kernels.indexing.scatter_reduce(
+            self._array, axis, index._array, src._array, reduce, include_self=include_self
+        ),
+        "scatter_reduce_",
+    )
+    node.save_outputs(self)
     return self
 
 

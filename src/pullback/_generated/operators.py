@@ -999,6 +999,12 @@ scatter_add = stock_operator(
 scatter_add_ = stock_operator(
     "pullback::scatter_add_(Tensor(a!) self, int axis, Tensor index, Tensor src) -> Tensor(a!)"
 )
+scatter_reduce = stock_operator(
+    "pullback::scatter_reduce(Tensor self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
+)
+scatter_reduce_ = stock_operator(
+    "pullback::scatter_reduce_(Tensor(a!) self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)"
+)
 searchsorted = stock_operator(
     "pullback::searchsorted(Tensor self, Tensor v, str side='left', Tensor? sorter=None) -> Tensor"
 )

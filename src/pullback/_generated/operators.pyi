@@ -518,6 +518,8 @@ scatter: OperatorEntry
 scatter_: OperatorEntry
 scatter_add: OperatorEntry
 scatter_add_: OperatorEntry
+scatter_reduce: OperatorEntry
+scatter_reduce_: OperatorEntry
 searchsorted: OperatorEntry
 select: OperatorEntry
 selu: OperatorEntry

@@ -442,6 +442,28 @@ register(
     function=functions_indexing.scatter_add_,
 )
 register(
+    operators.scatter_reduce,
+    cpu=kernels_indexing.scatter_reduce_cpu,
+    record=kernels_indexing.scatter_reduce_record,
+    node=kernels_indexing.scatter_reduce_node,
+    jvp=kernels_indexing.scatter_reduce_jvp,
+    tangents=(0, 3),
+    array_function=kernels.indexing.scatter_reduce,
+    meta=kernels.meta.indexing.scatter_reduce,
+    function=functions_indexing.scatter_reduce,
+)
+register(
+    operators.scatter_reduce_,
+    cpu=kernels_indexing.scatter_reduce__cpu,
+    inplace=kernels_indexing.scatter_reduce__inplace,
+    record=kernels_indexing.scatter_reduce__record,
+    node=kernels_indexing.scatter_reduce__node,
+    jvp=kernels_indexing.scatter_reduce_jvp,
+    tangents=(0, 3),
+    meta=kernels.meta.indexing.scatter_reduce,
+    function=functions_indexing.scatter_reduce_,
+)
+register(
     operators.take_along_axis,
     cpu=kernels_indexing.take_along_axis_cpu,
     record=kernels_indexing.take_along_axis_record,

@@ -19,6 +19,7 @@ __all__ = [
     "Array",
     "Indices",
     "check_index",
+    "check_reduction",
     "copy_",
     "fill_",
     "gather",
@@ -30,8 +31,10 @@ __all__ = [
     "index_put_",
     "masked_fill",
     "put_along_axis",
+    "reach",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "take_along_axis",
     "zero_",
 ]
@@ -241,6 +244,56 @@ def scatter_add(x: Array, axis: int, index: Array, src: Any) -> Array:
     """A copy with one element for each index added to."""
     grid = _torch_grid("scatter_add", x, axis, index)
     return _put(np.array(x, dtype=np.result_type(x, src)), grid, src, accumulate=True)
+
+
+# What combines two elements of a group, and a number that changes nothing, where there is one.
+_REDUCTIONS: dict[str, tuple[np.ufunc, int | None]] = {
+    "sum": (np.add, 0),
+    "prod": (np.multiply, 1),
+    "mean": (np.add, 0),
+    "amax": (np.maximum, None),
+    "amin": (np.minimum, None),
+}
+
+
+def check_reduction(reduce: str, dtype: np.dtype[Any]) -> None:
+    """Refuses a name that is no reduction, and one that has no meaning for the elements."""
+    if reduce not in _REDUCTIONS:
+        raise ValueError(
+            f"scatter_reduce: reduce must be one of {', '.join(_REDUCTIONS)}, not {reduce!r}"
+        )
+    if dtype.kind == "c" and reduce in ("amax", "amin"):
+        raise TypeError(f"scatter_reduce: {dtype} has no order, so that {reduce} is not defined")
+    if dtype.kind == "b" and reduce == "mean":
+        raise TypeError("scatter_reduce: mean is not defined for bool; cast to numbers first")
+
+
+def reach(lengths: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
+    """The beginning of an array of some lengths, as far as an index of a shape reaches."""
+    if len(lengths) != len(shape):
+        return ()
+    return tuple(slice(m if n > m else None) for n, m in zip(lengths, shape, strict=True))
+
+
+def scatter_reduce(
+    x: Array, axis: int, index: Array, src: Any, reduce: str, *, include_self: bool = True
+) -> Array:
+    """A copy in which each element is combined with those of a source whose index names it."""
+    src = np.asarray(src)
+    result = np.array(x, dtype=np.result_type(x, src))
+    check_reduction(reduce, result.dtype)
+    grid = _torch_grid("scatter_reduce", x, axis, index)
+    src = src[reach(src.shape, index.shape)]
+    combine, neutral = _REDUCTIONS[reduce]
+    if not include_self:  # a number that is combined with itself changes no extreme
+        result[grid] = src if neutral is None else neutral
+    combine.at(result, grid, src)
+    if reduce == "mean":
+        count = np.full(x.shape, int(include_self))
+        np.add.at(count, grid, 1)
+        divide = np.floor_divide if result.dtype.kind in "iu" else np.true_divide
+        divide(result, np.maximum(count, 1), out=result, casting="unsafe")
+    return result
 
 
 def index_add(x: Array, axis: int, index: Array, source: Any) -> Array:

@@ -169,15 +169,17 @@ def _gather(k: int, x: Array, axis: int, index: Array) -> Array:
 
 
 def _scattering(function: Any) -> Rule:
-    def rule(k: int, x: Array, axis: int, index: Array, src: Array) -> Array:
+    def rule(
+        k: int, x: Array, axis: int, index: Array, src: Array, *args: Any, **kwargs: Any
+    ) -> Array:
         batch = batch_of(k, x, index, src)
         x = np.broadcast_to(x, batch + x.shape[k:])
         index = np.broadcast_to(index, batch + index.shape[k:])
         _, src = padded(k, index, src)
         if x.ndim == k:
-            found = function(x[..., np.newaxis], k, index[..., np.newaxis], src[..., np.newaxis])
-            return found[..., 0]
-        return function(x, shifted(k, x.ndim - k, axis), index, src)
+            x, index, src = (value[..., np.newaxis] for value in (x, index, src))
+            return function(x, k, index, src, *args, **kwargs)[..., 0]
+        return function(x, shifted(k, x.ndim - k, axis), index, src, *args, **kwargs)
 
     return rule
 
@@ -204,5 +206,6 @@ RULES: dict[str, Rule] = {
     "gather": _gather,
     "scatter": _scattering(plain.scatter),
     "scatter_add": _scattering(plain.scatter_add),
+    "scatter_reduce": _scattering(plain.scatter_reduce),
     "masked_fill": _masked_fill,
 }

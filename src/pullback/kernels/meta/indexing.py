@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.errors import DataDependentError
-from pullback.kernels.indexing import check_index
+from pullback.kernels.indexing import check_index, check_reduction, reach
 from pullback.kernels.meta.spec import (
     Shape,
     Shaped,
@@ -34,6 +34,7 @@ __all__ = [
     "put_along_axis",
     "scatter",
     "scatter_add",
+    "scatter_reduce",
     "take_along_axis",
     "zero_",
 ]
@@ -209,6 +210,23 @@ def scatter_add(x: Shaped, axis: int, index: Shaped, src: Any) -> Spec:
     """The same shape, with one element for each index added to."""
     check_index("scatter_add", x, axis, index)
     matching("scatter_add", src, index.shape)
+    return Spec(x.shape, promoted(x, src))
+
+
+def scatter_reduce(
+    x: Shaped,
+    axis: int,
+    index: Shaped,
+    src: Any,
+    reduce: str,
+    *,
+    include_self: bool = True,  # noqa: ARG001 - it changes values only
+) -> Spec:
+    """The same shape, with some elements combined with others."""
+    check_reduction(reduce, promoted(x, src))
+    check_index("scatter_reduce", x, axis, index)
+    source = np.broadcast_to(0, np.shape(src))
+    matching("scatter_reduce", source[reach(source.shape, index.shape)], index.shape)
     return Spec(x.shape, promoted(x, src))
 
 

@@ -93,6 +93,42 @@ def _scatter_add(make: Make) -> Iterator[Sample]:
     yield call(make(4), -1, np.array([1, 1]), make(2))
 
 
+def _scatter_reduce(make: Make) -> Iterator[Sample]:
+    for reduce in ("sum", "prod", "mean"):
+        yield call(make(3, 4), 1, make.ints(3, 5, high=4), make(3, 5), reduce)
+        yield call(make(3, 4), 0, make.ints(4, 2, high=3), make(4, 2), reduce, include_self=False)
+        yield call(make(4), -1, np.array([1, 1]), make(3), reduce)
+    yield call(make(), 0, np.array(0), make(), "prod")
+    yield call(make(3), 0, np.zeros(0, int), make(0), "mean", include_self=False)
+    if make.is_complex:
+        return
+    for zeros in ([1, 0, 1], [0, 0, 1]):
+        src = make(3) * np.array(zeros, make.dtype)
+        yield call(make(2), 0, np.array([1, 1, 1]), src, "prod")
+    for reduce in ("amax", "amin"):
+        yield call(make(3, 4), 1, make.ints(3, 5, high=4), make(3, 5), reduce)
+        yield call(make(4), 0, make.ints(5, high=4), make(5), reduce, include_self=False)
+
+
+def _torch_reduce(
+    t: Any, x: Any, axis: int, index: Any, src: Any, reduce: str, include_self: bool = True
+) -> Any:
+    """PyTorch's own has no gradient for complex numbers, nor for a source longer than the index."""
+    index = t.as_tensor(index)
+    src = src[tuple(map(slice, index.shape))]
+    if not x.is_complex():
+        return x.scatter_reduce(axis, index, src, reduce, include_self=include_self)
+    if not include_self:
+        x = x.scatter(axis, index, float(reduce == "prod"))
+    if reduce == "prod":
+        return x.log().scatter_add(axis, index, src.log()).exp()
+    total = x.scatter_add(axis, index, src)
+    if reduce == "sum":
+        return total
+    count = t.full(x.shape, int(include_self)).scatter_add(axis, index, t.ones_like(index))
+    return total / count.clamp(min=1)
+
+
 def _index_add(make: Make) -> Iterator[Sample]:
     yield call(make(4), 0, np.array([1, 1, 3]), make(3))
     yield call(make(2, 3), 1, np.array([0, 0]), make(2, 2))
@@ -212,6 +248,13 @@ METHODS = [
         None,
         lambda t, x, axis, i, s: x.scatter_add(axis, t.as_tensor(i), s),
         inplace="scatter_add_",
+    ),
+    OpInfo(
+        "Tensor.scatter_reduce",
+        _scatter_reduce,
+        None,
+        _torch_reduce,
+        inplace="scatter_reduce_",
     ),
     OpInfo(
         "Tensor.index_add",
