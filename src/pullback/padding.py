@@ -85,7 +85,13 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 def _pairs(value: Any, ndim: int) -> list[Pair]:
     """A pair for each axis, from one value, one pair, or a pair for each."""
-    return [tuple(pair) for pair in np.broadcast_to(np.asarray(value), (ndim, 2)).tolist()]
+    try:
+        pairs = np.broadcast_to(np.asarray(value), (ndim, 2))
+    except ValueError:
+        raise ValueError(
+            f"pad: {value!r} is neither a value, nor a pair, nor a pair for each of {ndim} axes"
+        ) from None
+    return [tuple(pair) for pair in pairs.tolist()]
 
 
 def _pad_axis(

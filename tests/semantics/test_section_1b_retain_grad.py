@@ -137,3 +137,31 @@ def test_a_retained_gradient_is_not_the_users_seed(pb):
     y.backward(seed)
     seed.mul_(100)
     assert y.grad.tolist() == [1.0, 1.0]
+
+
+def test_rule_1_22_written_through_the_view(lib):
+    """What was computed from the old value does not count, though nobody has looked at the view."""
+    x = lib.leaf(1.0, 2.0)
+    y = x * 1
+    v = y[:1]
+    v.retain_grad()
+    before = v * 5
+    v.mul_(2)
+    before.sum().backward(retain_graph=True)
+    assert v.grad is None
+    (v * 3).sum().backward()
+    assert v.grad.tolist() == [3.0]
+    assert x.grad.tolist() == [11.0, 0.0]
+
+
+def test_rule_1_22_asked_twice(lib):
+    """A second call does not look at the view, and what has used it meanwhile still counts."""
+    x = lib.leaf(1.0, 2.0)
+    y = x * 1
+    v = y[:1]
+    v.retain_grad()
+    z = (v * 5).sum()
+    y.mul_(2)
+    v.retain_grad()
+    z.backward()
+    assert v.grad.tolist() == [5.0]

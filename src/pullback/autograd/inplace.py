@@ -27,6 +27,7 @@ from pullback.autograd.view import (
     is_left_behind,
     left_behind_error,
     move_retained,
+    refresh,
     requires_grad,
     view_of,
 )
@@ -247,6 +248,8 @@ def rebase_history(tensor: Tensor, node: Node, place: int = 0, number: int = 0) 
         tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
         if old is not None:
             move_retained(old, base._edge)
+        if tensor._meta is not None and tensor._meta.retains_grad:  # else when it is next used
+            refresh(tensor)
         return
     old = tensor._edge
     tensor._edge = (node, number)

@@ -34,13 +34,14 @@ def retain_grad(tensor: Tensor) -> None:
     forbid_in_transform("retain_grad()", "register_hook() can hand out the gradient")
     if not requires_grad(tensor):
         raise AutogradError("can't retain_grad on a Tensor that has requires_grad=False")
+    meta = meta_of(tensor)
+    if meta.retains_grad:  # the writer follows a view when that is next used, not when asked again
+        return
     node, number = edge_of(tensor)
     if node is None or isinstance(node, AccumulateGrad):
         return
-    meta = meta_of(tensor)
-    if not meta.retains_grad:
-        meta.retains_grad = True
-        node.hook_lists().retained[number] = _writer(meta)
+    meta.retains_grad = True
+    node.hook_lists().retained[number] = _writer(meta)
 
 
 def _writer(meta: Meta) -> Callable[[Any, Any], None]:

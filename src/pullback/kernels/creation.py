@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pullback.kernels.layout import empty_in_order
+
 __all__ = ["arange", "empty", "eye", "full", "ones", "ones_like", "tri", "zeros", "zeros_like"]
 
 
@@ -58,9 +60,9 @@ def arange(
 
 def zeros_like(x: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Zeros of the same shape, in the same memory order."""
-    return np.zeros_like(x, dtype)
+    return np.zeros_like(x if 0 not in x.strides else empty_in_order(x), dtype)
 
 
 def ones_like(x: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Ones of the same shape, in the same memory order."""
-    return np.ones_like(x, dtype)
+    return np.ones_like(x if 0 not in x.strides else empty_in_order(x), dtype)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import InplaceError
+from pullback.kernels.layout import copy_in_order
 
 __all__ = [
     "Array",
@@ -69,7 +70,7 @@ def index(x: Array, indices: Indices) -> Array:
 def index_put(x: Array, indices: Indices, values: Array, accumulate: bool = False) -> Array:
     """A copy with some elements replaced or added to."""
     dtype = np.result_type(x, values) if accumulate else x.dtype
-    return _put(np.array(x, dtype=dtype), indices, values, accumulate)
+    return _put(copy_in_order(x, dtype), indices, values, accumulate)
 
 
 def index_put_(x: Array, indices: Indices, values: Array, accumulate: bool = False) -> Array:
@@ -237,13 +238,13 @@ def gather(x: Array, axis: int, index: Array) -> Array:
 def scatter(x: Array, axis: int, index: Array, src: Any) -> Array:
     """A copy with one element for each index replaced."""
     grid = _torch_grid("scatter", x, axis, index)
-    return _put(np.array(x), grid, src, accumulate=False)
+    return _put(copy_in_order(x), grid, src, accumulate=False)
 
 
 def scatter_add(x: Array, axis: int, index: Array, src: Any) -> Array:
     """A copy with one element for each index added to."""
     grid = _torch_grid("scatter_add", x, axis, index)
-    return _put(np.array(x, dtype=np.result_type(x, src)), grid, src, accumulate=True)
+    return _put(copy_in_order(x, np.result_type(x, src)), grid, src, accumulate=True)
 
 
 # What combines two elements of a group, and a number that changes nothing, where there is one.
@@ -280,7 +281,7 @@ def scatter_reduce(
 ) -> Array:
     """A copy in which each element is combined with those of a source whose index names it."""
     src = np.asarray(src)
-    result = np.array(x, dtype=np.result_type(x, src))
+    result = copy_in_order(x, np.result_type(x, src))
     check_reduction(reduce, result.dtype)
     grid = _torch_grid("scatter_reduce", x, axis, index)
     src = src[reach(src.shape, index.shape)]
@@ -300,5 +301,5 @@ def index_add(x: Array, axis: int, index: Array, source: Any) -> Array:
     """A copy with slices of one axis added to."""
     if index.ndim != 1:
         raise ValueError(f"index_add: the index must have one axis, its shape is {index.shape}")
-    result = np.array(x, dtype=np.result_type(x, source))
+    result = copy_in_order(x, np.result_type(x, source))
     return _put(result, [*[None] * (axis % x.ndim), index], source, accumulate=True)

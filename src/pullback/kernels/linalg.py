@@ -13,8 +13,6 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
 
-from pullback.kernels.naming import named
-
 __all__ = [
     "Array",
     "adjugate",
@@ -41,25 +39,21 @@ __all__ = [
 Array = NDArray[Any]
 
 
-@named("linalg.")
 def inv(a: Array) -> Array:
     """The inverse."""
     return np.linalg.inv(a)
 
 
-@named("linalg.")
 def solve(a: Array, b: Array) -> Array:
     """The solution x of ``a @ x = b``; `b` is a vector only if it has one axis."""
     return np.linalg.solve(a, b)
 
 
-@named("linalg.")
 def lstsq(a: Array, b: Array, rcond: float | None = None) -> tuple[Any, ...]:
     """The least-squares solution, its residuals, the rank and the singular values of `a`."""
     return np.linalg.lstsq(a, b, rcond)
 
 
-@named("linalg.")
 def pinv(
     a: Array,
     rcond: float | None = None,
@@ -75,25 +69,21 @@ def pinv(
     return np.linalg.pinv(a, rcond if rtol is None else rtol, hermitian)
 
 
-@named("linalg.")
 def det(a: Array) -> Any:
     """The determinant."""
     return np.linalg.det(a)
 
 
-@named("linalg.")
 def slogdet(a: Array) -> tuple[Any, Any]:
     """The sign of the determinant, and the logarithm of its absolute value."""
     return np.linalg.slogdet(a)
 
 
-@named("linalg.")
 def cholesky(a: Array, *, upper: bool = False) -> Array:
     """The triangular factor of a positive definite matrix."""
     return np.linalg.cholesky(a, upper=upper)
 
 
-@named("linalg.")
 def qr(a: Array, mode: str = "reduced") -> tuple[Array, Array]:
     """The orthogonal and the triangular factor."""
     if mode not in ("reduced", "complete"):
@@ -101,7 +91,6 @@ def qr(a: Array, mode: str = "reduced") -> tuple[Array, Array]:
     return np.linalg.qr(a, mode)  # type: ignore[call-overload,no-any-return]
 
 
-@named("linalg.")
 def svd(
     a: Array, full_matrices: bool = True, hermitian: bool = False
 ) -> tuple[Array, Array, Array]:
@@ -109,37 +98,31 @@ def svd(
     return np.linalg.svd(a, full_matrices, True, hermitian)
 
 
-@named("linalg.")
 def svdvals(a: Array) -> Array:
     """The singular values, largest first."""
     return np.linalg.svdvals(a)
 
 
-@named("linalg.")
 def eig(a: Array) -> tuple[Array, Array]:
     """The eigenvalues and right eigenvectors of a square matrix."""
     return np.linalg.eig(a)
 
 
-@named("linalg.")
 def eigvals(a: Array) -> Array:
     """The eigenvalues of a square matrix."""
     return np.linalg.eigvals(a)
 
 
-@named("linalg.")
 def eigh(a: Array, UPLO: Any = "L") -> tuple[Array, Array]:  # noqa: N803 - NumPy's name
     """The eigenvalues, smallest first, and eigenvectors of a Hermitian matrix."""
     return np.linalg.eigh(a, UPLO)
 
 
-@named("linalg.")
 def eigvalsh(a: Array, UPLO: Any = "L") -> Array:  # noqa: N803 - NumPy's name
     """The eigenvalues of a Hermitian matrix, smallest first."""
     return np.linalg.eigvalsh(a, UPLO)
 
 
-@named("linalg.")
 def matrix_rank(
     a: Array,
     tol: float | None = None,
@@ -151,7 +134,6 @@ def matrix_rank(
     return np.linalg.matrix_rank(a, tol, hermitian, rtol=rtol)
 
 
-@named("linalg.")
 def vector_norm(
     x: Array,
     *,
@@ -239,7 +221,6 @@ _PADE = [
 _PADE_RADIUS = 5.371920351148152
 
 
-@named("linalg.")
 def expm(a: Array) -> Array:
     """The exponential of a matrix: halved until it is small, approximated, squared as often."""
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
+from pullback.kernels.layout import copy_in_order
 
 __all__ = [
     "astype",
@@ -35,12 +36,12 @@ __all__ = [
 
 def clone(x: NDArray[Any]) -> NDArray[Any]:
     """A copy in the same memory layout."""
-    return np.array(x, order="K", copy=True)
+    return copy_in_order(x)
 
 
 def astype(x: Any, dtype: DTypeLike) -> NDArray[Any]:
     """A copy with another data type."""
-    return np.asarray(x).astype(dtype)
+    return copy_in_order(np.asarray(x), dtype)
 
 
 def pow(x: Any, y: Any) -> Any:

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from pullback.kernels.naming import named
-
 __all__ = [
     "Array",
     "check_vectors",
@@ -63,7 +61,6 @@ def dot(a: Any, b: Any) -> Any:
         raise ValueError(f"dot: {mismatch(a, b)}") from None
 
 
-@named("")
 def vecdot(a: Array, b: Array, *, axis: int = -1) -> Any:
     """The sum over one axis of products with the first conjugated; the other axes broadcast."""
     return np.vecdot(a, b, axis=axis)  # type: ignore[call-overload]
@@ -97,7 +94,6 @@ def einsum(subscripts: str, operands: Sequence[Array], *, optimize: bool = False
     return np.asarray(result)
 
 
-@named("")
 def cross(a: Array, b: Array, *, axis: int = -1) -> Array:
     """The cross product of vectors with three components."""
     if not all(-x.ndim <= axis < x.ndim and x.shape[axis] == 3 for x in (a, b)):
@@ -113,7 +109,6 @@ def cross(a: Array, b: Array, *, axis: int = -1) -> Array:
     return result
 
 
-@named("")
 def trace(
     x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
 ) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.errors import NoDataError
+from pullback.kernels.layout import order_of
 from pullback.kernels.meta.spec import view_memory
-from pullback.tensor.memory import layout_of_strides
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import TRACKED, Tensor, fresh
 
@@ -78,7 +78,7 @@ class MetaArray(Payload):
     @property
     def layout(self) -> tuple[int, ...]:
         """The axes from the widest stride to the narrowest."""
-        return layout_of_strides(self._strides)
+        return order_of(self._shape, self._strides)
 
     @property
     def contiguous(self) -> bool:

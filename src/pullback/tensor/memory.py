@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import InplaceError
+from pullback.kernels.layout import order_of
 from pullback.tensor.payload import Payload
 
 __all__ = [
@@ -21,7 +22,6 @@ __all__ = [
     "check_writable",
     "empty_in_layout",
     "layout_of",
-    "layout_of_strides",
     "overlap_error",
     "overwrite",
     "owner_of",
@@ -137,12 +137,7 @@ def layout_of(array: Array) -> tuple[int, ...]:
     """The axes from the widest stride to the narrowest: the order in which memory runs."""
     if array.flags.c_contiguous:
         return tuple(range(array.ndim))
-    return layout_of_strides(array.strides)
-
-
-def layout_of_strides(strides: tuple[int, ...]) -> tuple[int, ...]:
-    """The axes from the widest stride to the narrowest."""
-    return tuple(sorted(range(len(strides)), key=lambda axis: -abs(strides[axis])))
+    return order_of(array.shape, array.strides)
 
 
 def empty_in_layout(shape: tuple[int, ...], dtype: Any, layout: tuple[int, ...]) -> Array:

@@ -16,6 +16,7 @@ from pullback.schema import Argument, OptionalType
 __all__ = ["emit_function", "emit_operator", "positional_only", "public_name"]
 
 _NAMELESS = ("self", "other", "tensors")
+_NAMESPACES = ("fft", "linalg")
 
 
 def public_name(op: Emitted) -> str:
@@ -33,8 +34,7 @@ def emit_operator(op: Emitted, namespace: str) -> str:
 
 def emit_function(op: Emitted, *, out: str | None = None) -> str:
     """The public function of an operator; `out` is the operator that takes ``out=`` as well."""
-    body = [_docstring(op)]
-    body += [_operand(a) for a in op.tensors if _operand(a)]
+    body = [_operand(a) for a in op.tensors if _operand(a)]
     if out:
         passed = ", ".join(filter(None, [op.passed(), "out=out"]))
         body.append(f"if out is not None:\n    return operators.{out}.operator({passed})")
@@ -48,7 +48,17 @@ def emit_function(op: Emitted, *, out: str | None = None) -> str:
         f"    kernel = operators.{op.name}.link_call(flags)",
     ]
     body.append(f"return kernel({op.passed()})")
-    return f"def {public_name(op)}({_parameters(op, out)}):\n" + indent("\n".join(body)) + "\n"
+    lines = [_docstring(op), "try:", indent("\n".join(body)), "except ERRORS as error:"]
+    values = "".join(f", {argument.name}" for argument in op.tensors)
+    lines.append(f'    raise named_error(error, "{_error_name(op)}"{values}) from None')
+    return f"def {public_name(op)}({_parameters(op, out)}):\n" + indent("\n".join(lines)) + "\n"
+
+
+def _error_name(op: Emitted) -> str:
+    """What messages call a function: ``linalg_inv`` is found as ``linalg.inv``."""
+    name = public_name(op).lstrip("_")
+    space, _, rest = name.partition("_")
+    return f"{space}.{rest}" if space in _NAMESPACES else name
 
 
 def _docstring(op: Emitted) -> str:
