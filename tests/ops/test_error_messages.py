@@ -79,7 +79,7 @@ AXIS = {
 RANGE = {
     "take": lambda: pb.take(A, pb.tensor([99])),
     "take_along_axis": lambda: pb.take_along_axis(A, FAR, axis=1),
-    "put_along_axis": lambda: pb.put_along_axis(A, FAR, 1.0, axis=1),
+    "put_along_axis_": lambda: pb.ones((2, 3)).put_along_axis_(FAR, 1.0, 1),
     "gather": lambda: A.gather(0, FAR),
     "scatter": lambda: A.scatter(0, FAR, 1.0),
     "scatter_add": lambda: A.scatter_add(0, FAR, pb.ones((1, 1))),
