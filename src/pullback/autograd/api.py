@@ -175,9 +175,9 @@ def grad(
         results = _gradients(roots, edges, grad_outputs, create_graph, retain_graph)
     if not allow_unused or materialize_grads:
         _fill_unused(results, wanted, edges, materialize_grads, batch)
-    return (
-        dict(zip(inputs, results, strict=True)) if isinstance(inputs, Mapping) else tuple(results)
-    )
+    if type(inputs) not in (Tensor, list, tuple) and isinstance(inputs, Mapping):
+        return dict(zip(inputs, results, strict=True))
+    return tuple(results)
 
 
 def _fill_unused(
@@ -222,7 +222,8 @@ def _gradients(
     if grad_outputs is None and len(edges) == 1:
         return [task.xp.to_tensor(captured.get(0))]
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
-    given = [seed for seed in listed(grad_outputs) if isinstance(seed, Tensor)]
+    given = [] if grad_outputs is None else listed(grad_outputs)
+    given = [seed for seed in given if isinstance(seed, Tensor)]
     known = {id(task.xp.from_tensor(seed)): seed for seed in given}
     owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
     results: list[Tensor | None] = []
@@ -233,7 +234,7 @@ def _gradients(
             tensor = task.xp.to_tensor(value)
             if tensor is not None:
                 known[id(value)] = tensor
-                lender = owners.get(id(owner_of(tensor._array)))
+                lender = owners.get(id(owner_of(tensor._array))) if owners else None
                 if lender is not None and tensor._flags & TRACKED:
                     share_counter(tensor, lender)  # a view of the seed: writes to it must be seen
         results.append(tensor)
@@ -291,7 +292,7 @@ def _input_edge(tensor: Any) -> tuple[Node, int]:
         raise AutogradError(
             f"all inputs have to be Tensors or GradientEdges, but got {type(tensor).__name__}"
         )
-    if not requires_grad(tensor):
+    if not (tensor._flags & REQUIRES_GRAD or requires_grad(tensor)):
         raise AutogradError(
             "One of the differentiated Tensors does not require grad; set requires_grad_() on it "
             "before computing"

@@ -8,7 +8,7 @@ Raw arrays are the fast road; tensors are taken when the gradient is to be diffe
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from pullback.tensor.tensor import (
 __all__ = ["Namespace", "arrays", "owned_copy", "tensors"]
 
 
-_total: Callable[[Any], Any] = partial(np.add.reduce, axis=None)
+_reduce: Callable[..., Any] = np.add.reduce
 _SMALL = 16_384  # elements; below it, filling an array beats making a view with broadcast_to
 
 
@@ -78,18 +78,11 @@ class Namespace:
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting: sums a gradient to the shape of what it is the gradient of."""
-        given = grad.shape
-        lead = len(given) - len(shape)
-        if lead < 0 or any(
-            want not in (1, got) for got, want in zip(given[lead:], shape, strict=True)
-        ):
-            raise AutogradError(
-                f"{blame()} - got {list(given)} but expected shape compatible with {list(shape)}"
-            )
-        axes = [*range(lead)]
-        axes += [lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
+        axes = _broadcast_axes(grad.shape, shape)
+        if axes is None:
+            raise _shape_error(grad.shape, shape, blame)
         if axes:
-            grad = self.sum(grad, axes, True)
+            grad = self.sum(grad, list(axes), True)
         return self.reshape(grad, list(shape)) if grad.shape != shape else grad
 
     def match_dtype(self, grad: Any, dtype: np.dtype[Any] | None, narrows: bool, blame: Any) -> Any:
@@ -162,8 +155,15 @@ class _Arrays(Namespace):
         return copy
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
-        """Undoes broadcasting; that of a single number, as in ``2.5 * x``, in one step."""
-        return super().sum_to(grad, shape, blame) if shape else _total(grad)
+        """Undoes broadcasting, in one step where the number of axes is the same."""
+        axes = _broadcast_axes(grad.shape, shape)
+        if axes is None:
+            raise _shape_error(grad.shape, shape, blame)
+        if not shape:
+            return _reduce(grad, None)
+        if axes:
+            grad = _reduce(grad, axes if len(axes) > 1 else axes[0], None, None, True)
+        return grad if grad.ndim == len(shape) else grad.reshape(shape)
 
     def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """The gradient that a pass starts from; for a number, a number, which costs least."""
@@ -224,6 +224,23 @@ class _Tensors(Namespace):
         if value is not None and get_state().modes & TRANSFORM:
             return born_here(value)
         return value  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=4096)
+def _broadcast_axes(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The axes along which `shape` was repeated to become `given`; None if it was not."""
+    lead = len(given) - len(shape)
+    if lead < 0 or any(want not in (1, got) for got, want in zip(given[lead:], shape, strict=True)):
+        return None
+    return *range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
+
+
+def _shape_error(
+    given: tuple[int, ...], shape: tuple[int, ...], blame: Callable[[], str]
+) -> AutogradError:
+    return AutogradError(
+        f"{blame()} - got {list(given)} but expected shape compatible with {list(shape)}"
+    )
 
 
 def owned_copy(grad: NDArray[Any], leaf: NDArray[Any]) -> NDArray[Any]:

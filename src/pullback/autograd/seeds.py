@@ -27,7 +27,12 @@ _ROOTS = (Tensor, GradientEdge)
 
 def listed(value: Any) -> list[Any]:
     """One tensor or edge, or several in any container, as a list."""
-    if type(value) is Tensor or isinstance(value, _ROOTS):
+    kind = type(value)
+    if kind is Tensor:
+        return [value]
+    if kind is list or kind is tuple:
+        return list(value)
+    if isinstance(value, _ROOTS):
         return [value]
     if isinstance(value, Mapping):
         return list(value.values())

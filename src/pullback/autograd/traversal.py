@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.autograd.node import LAST, Node, later_threads
+from pullback.autograd.node import LAST, NO_EDGE, Node, later_threads
 
 __all__ = ["count_dependencies", "is_in_order", "needed_nodes"]
 
@@ -56,15 +56,16 @@ def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
     stack = list(seen)
     while stack:
         node = stack.pop()
-        is_end = True
-        for target, _ in node._edges:
-            if target is not None:
-                is_end = False
-                if target not in seen:
-                    seen.add(target)
-                    stack.append(target)
-        if is_end and node not in wanted:
+        edges = node._edges
+        if not edges and node not in wanted:
             return False
+        for target, _ in edges:
+            if target is None:
+                if edges.count(NO_EDGE) == len(edges) and node not in wanted:
+                    return False
+            elif target not in seen:
+                seen.add(target)
+                stack.append(target)
     return True
 
 
