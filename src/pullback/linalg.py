@@ -129,12 +129,12 @@ class SVDResult(NamedTuple):
 
 
 def eig(x: Any, /) -> EigResult:
-    """The eigenvalues and right eigenvectors of square matrices.
+    """The eigenvalues and right eigenvectors of square matrices, complex whatever the values.
 
     Gradients are right for functions that do not depend on the phase of the vectors.
 
     >>> eig([[1.0, 0.0], [0.0, 2.0]]).eigenvalues.tolist()
-    [1.0, 2.0]
+    [(1+0j), (2+0j)]
     """
     return EigResult(*linalg_eig(x))
 

@@ -250,3 +250,34 @@ def test_first_power_of_a_matrix_is_a_copy():
     x = pb.tensor(np.eye(2))
     pb.linalg.matrix_power(x, 1).add_(1.0)
     assert x.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_det_has_a_third_derivative_where_singular_values_are_equal(n):
+    """The cofactors are polynomials, whatever decomposition they are computed by."""
+    w = np.random.default_rng(0).normal(size=(n, n))
+
+    def second(a):
+        (first,) = pb.autograd.grad(pb.linalg.det(a), a, create_graph=True)
+        return pb.autograd.grad((first * w).sum(), a, create_graph=True)[0]
+
+    for matrix in [np.eye(n), np.zeros((n, n))][: 2 if n < 8 else 1]:
+        a = pb.tensor(matrix, requires_grad=True)
+        (third,) = pb.autograd.grad((second(a) * w).sum(), a)
+        up, down = (second(pb.tensor(matrix + h * w, requires_grad=True)) for h in (1e-4, -1e-4))
+        expected = (up - down).detach().numpy() / 2e-4
+        np.testing.assert_allclose(third.numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_eigenvalues_are_complex_unless_numpy_asks():
+    a = pb.tensor([[2.0, 1.0], [1.0, 3.0]], requires_grad=True)
+    turn = pb.tensor([[0.0, -1.0], [1.0, 0.0]])
+    assert pb.linalg.eigvals(a).dtype == pb.linalg.eig(a).eigenvectors.dtype == complex
+    values, vectors = np.linalg.eig(a)
+    assert values.dtype == vectors.dtype == np.linalg.eigvals(a).dtype == float
+    assert np.linalg.eigvals(turn).dtype == np.linalg.eig(turn).eigenvalues.dtype == complex
+    np.linalg.eigvals(a).sum().backward()
+    np.testing.assert_allclose(a.grad.numpy(), np.eye(2), atol=1e-12)
+    stack = pb.stack([a.detach(), turn])
+    with pb.no_grad():
+        assert pb.func.vmap(pb.linalg.eigvals)(stack).dtype == complex

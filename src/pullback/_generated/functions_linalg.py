@@ -184,7 +184,7 @@ def linalg_diagonal(self, /, *, offset=0):
 
 
 def linalg_eig(self, /):
-    """The eigenvalues and right eigenvectors of square matrices."""
+    """The eigenvalues and right eigenvectors of square matrices, complex whatever the values."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)
@@ -214,7 +214,7 @@ def linalg_eigh(self, /, UPLO="L"):
 
 
 def linalg_eigvals(self, /):
-    """The eigenvalues of square matrices."""
+    """The eigenvalues of square matrices, complex whatever the values."""
     try:
         if type(self) is not Tensor:
             self = as_operand(self)

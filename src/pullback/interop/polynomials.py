@@ -15,6 +15,7 @@ from pullback._generated import functions_products as products
 from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback.interop.arguments import as_tensor, raw
+from pullback.interop.spectra import eigvals
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub"]
@@ -154,7 +155,7 @@ def roots(p: Any) -> Tensor:
     if n:
         below = fresh(np.eye(n - 1, n, dtype=core.dtype))
         first = shape.reshape(pointwise.negative(core[1:]) / core[0], (1, n))
-        found = linalg.linalg_eigvals(shape.concatenate([first, below]))
+        found = eigvals(shape.concatenate([first, below]))
     return shape.concatenate([found, fresh(np.zeros(zeros, found.dtype))]) if zeros else found
 
 

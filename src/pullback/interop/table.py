@@ -28,6 +28,7 @@ from pullback.interop import (
     creating,
     polynomials,
     reductions,
+    spectra,
     statistics,
 )
 from pullback.interop.adapt import adapted
@@ -165,6 +166,8 @@ def differentiable(name: str, theirs: Callable[..., Any]) -> Callable[..., Any] 
     space, _, short = name.rpartition(".")
     if name == "numpy.lib.stride_tricks.sliding_window_view":
         space = ""
+    if space == "linalg" and short in spectra.__all__:
+        return getattr(spectra, short)  # type: ignore[no-any-return]
     if space in ("linalg", "fft"):
         ours = getattr(linalg if space == "linalg" else fft, short, None)
         return None if ours is None else adapted(theirs, ours, {})

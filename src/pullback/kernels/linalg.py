@@ -104,13 +104,16 @@ def svdvals(a: Array) -> Array:
 
 
 def eig(a: Array) -> tuple[Array, Array]:
-    """The eigenvalues and right eigenvectors of a square matrix."""
-    return np.linalg.eig(a)
+    """The eigenvalues and right eigenvectors of a square matrix, always complex."""
+    values, vectors = np.linalg.eig(a)
+    kind = np.result_type(values, np.complex64)
+    return values.astype(kind, copy=False), vectors.astype(kind, copy=False)
 
 
 def eigvals(a: Array) -> Array:
-    """The eigenvalues of a square matrix."""
-    return np.linalg.eigvals(a)
+    """The eigenvalues of a square matrix, always complex."""
+    values = np.linalg.eigvals(a)
+    return values.astype(np.result_type(values, np.complex64), copy=False)
 
 
 def eigh(a: Array, UPLO: Any = "L") -> tuple[Array, Array]:  # noqa: N803 - NumPy's name

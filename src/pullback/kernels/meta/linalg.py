@@ -143,7 +143,7 @@ def eigvalsh(a: Shaped, UPLO: str = "L") -> Spec:  # noqa: ARG001, N803 - NumPy'
 
 
 def _complex(a: Shaped) -> np.dtype[Any]:
-    """The dtype of eigenvalues; NumPy gives real ones where it finds that all of them are."""
+    """The dtype of eigenvalues."""
     return np.result_type(np.linalg.eigvals(np.eye(1, dtype=a.dtype)).dtype, np.complex64)
 
 

@@ -140,12 +140,11 @@ def _complete(function: Function) -> Function:
     return invariant
 
 
-def _torch_eig(t: Any, x: Any) -> Any:
-    """Eigenvalues and eigenvectors, real if all are, as NumPy has it."""
-    values, vectors = t.linalg.eig(x)
-    if x.is_complex() or values.imag.any():
-        return values, vectors
-    return values.real, vectors.real
+def _complex_eig(x: Any) -> Any:
+    """Eigenvalues and eigenvectors, complex whatever the values."""
+    values, vectors = np.linalg.eig(x)
+    kind = np.result_type(values, np.complex64)
+    return values.astype(kind), vectors.astype(kind)
 
 
 OPS = [
@@ -197,11 +196,13 @@ OPS = [
     OpInfo(
         "linalg.eig",
         _apart,
-        _spectrum(np.linalg.eig),
-        lambda t, x: _spectrum(_torch_eig)(t, x),
+        _spectrum(_complex_eig),
+        lambda t, x: _spectrum(t.linalg.eig)(x),
         through=_spectrum,
     ),
-    OpInfo("linalg.eigvals", _apart, np.linalg.eigvals, lambda t, x: _torch_eig(t, x)[0]),
+    OpInfo(
+        "linalg.eigvals", _apart, lambda x: _complex_eig(x)[0], lambda t, x: t.linalg.eigvals(x)
+    ),
     OpInfo(
         "linalg.pinv",
         _with(_few, hermitian=True),
