@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
@@ -108,25 +106,37 @@ def _recycled(values: Tensor, count: int) -> Tensor:
         return flat
     if not flat.size:
         raise ValueError(f"there are no values for {count} elements")
-    return indexing._index(flat, [wrap(np.arange(count) % flat.size)])
+    return indexing._index(flat, [pointwise.remainder(_counted(count, 1), flat.size)])
 
 
-def _put_in_a_row(self: Tensor, places: NDArray[Any], values: Tensor) -> Tensor:
-    where = np.unravel_index(places, self.shape)
-    return indexing.index_put_(self, [wrap(w) for w in where], _recycled(values, places.size))
+def _counted(end: int, step: int) -> Tensor:
+    return wrap(np.arange(0, end, step))
+
+
+def _put_in_a_row(self: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    """Replaces elements that are counted in a row from 0."""
+    if not self.ndim:
+        _put_in_a_row(shape.reshape(self, 1), places, values)
+        return self
+    where: list[Tensor | None] = []
+    for n in reversed(self.shape):
+        where.insert(0, pointwise.remainder(places, n))
+        places = pointwise.floor_divide(places, n)
+    return indexing.index_put_(self, where, _recycled(values, places.size))
 
 
 def put_(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> Tensor:
     """Replaces elements that are counted in a row."""
-    places = np.asarray(_within("put_", indices, self.size, mode)._array).reshape(-1)
-    if places.size and not -self.size <= places.min() <= places.max() < self.size:
-        raise IndexError(
-            f"put_: indices from {places.min()} to {places.max()} are given for a tensor of "
-            f"{self.size} elements"
-        )
+    places = shape.reshape(_within("put_", indices, self.size, mode), -1)
     if not places.size:
         return self
-    return _put_in_a_row(self, places % max(self.size, 1), values)
+    if has_values(places):
+        low, high = places._array.min(), places._array.max()
+        if not -self.size <= low <= high < self.size:
+            raise IndexError(
+                f"put_: indices from {low} to {high} are given for a tensor of {self.size} elements"
+            )
+    return _put_in_a_row(self, pointwise.remainder(places, self.size), values)
 
 
 def put(self: Tensor, indices: Tensor, values: Tensor, mode: str = "raise") -> Tensor:
@@ -145,7 +155,7 @@ def fill_diagonal_(self: Tensor, value: Tensor, wrap: bool = False) -> Tensor:
     rows, columns = self.shape[:2]
     step = columns + 1 if self.ndim == 2 else sum(rows**i for i in range(self.ndim))
     end = self.size if wrap or self.ndim > 2 else min(self.size, columns * columns)
-    places = np.arange(0, end, step)
+    places = _counted(end, step)
     return _put_in_a_row(self, places, value) if places.size else self
 
 

@@ -160,7 +160,7 @@ def recurrence(x: NDArray[Any], factor: NDArray[Any], axis: int, reverse: bool) 
     order = slice(None, None, -1 if reverse else 1)
     y, a = (np.array(np.moveaxis(z, axis, 0)[order], dtype, order="C") for z in (x, factor))
     _run(y, a)
-    return np.moveaxis(y[order], 0, axis)
+    return np.ascontiguousarray(np.moveaxis(y[order], 0, axis))
 
 
 def _run(y: NDArray[Any], a: NDArray[Any]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from pullback.errors import DispatchError, KernelNotFoundError, OperatorDefinitionError
+from pullback.errors import DataDependentError, KernelNotFoundError, OperatorDefinitionError
 from pullback.schema import FunctionSchema
 
 __all__ = ["FakeContext", "automatic_fake", "fake_kernel", "get_ctx", "missing_fake"]
@@ -31,7 +31,7 @@ class FakeContext:
                 f"new_dynamic_size: expected min to be at least 0, but got {min}"
             )
         bound = "" if max is None else f" at most {max}"
-        raise DispatchError(
+        raise DataDependentError(
             f"{self._name}: its output has a data-dependent size of at least {min}{bound}, which "
             f"is unknown for tensors without data (device 'meta'). Call the operator with real "
             f"tensors."
