@@ -49,7 +49,8 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
     def blame() -> str:
         edge = (target, number)
         place = next(i for i, other in enumerate(source._edges) if other == edge)
-        return f"Function {source.name()} returned an invalid gradient at index {place}"
+        who = f"Function {source.name()}{source._origin}"
+        return f"{who} returned an invalid gradient at index {place}"
 
     if grad.shape != shape:
         grad = xp.sum_to(grad, shape, blame)

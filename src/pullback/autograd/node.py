@@ -136,6 +136,7 @@ class Node:
     _makes_new: ClassVar[bool] = False
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.
     _narrows: ClassVar[bool] = True
+    _origin: ClassVar[str] = ""  # for errors: where a formula that is user code comes from
 
     _edges: tuple[Edge, ...]
     _seq: int

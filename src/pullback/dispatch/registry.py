@@ -41,7 +41,9 @@ __all__ = [
 _packets: dict[str, OpOverloadPacket] = {}
 _fallbacks: dict[DispatchKey, Kernel] = {}
 # namespace -> where its DEF library was made, and what it has registered
-_definers: dict[str, tuple[str, dict[RegistrationHandle, None]]] = {}
+_definers: dict[str, tuple[str, dict[RegistrationHandle, None]]] = {
+    "pullback": ("the tables of built-in operators", {})
+}
 _override_warned = False
 
 

@@ -55,6 +55,10 @@ __all__ = [
 _LATE = {"define_op": "formula_op", "load_ops": "load", "opcheck": "checks.run"}
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> _Any:
     """What brings the generator or the checks with it is imported when it is first asked for."""
     if name in _LATE:

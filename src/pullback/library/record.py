@@ -65,6 +65,12 @@ class CustomOpNode(FunctionCtx):
     _saved: Any = None  # what the first half of gradients by name has returned
 
     @property
+    def _origin(self) -> str:  # type: ignore[override]
+        """Where the formula was registered, for the engine's errors."""
+        places = self._rules.places
+        return f" (registered at {places.get('backward') or places.get('named_backward')})"
+
+    @property
     def needs_input_grad(self) -> tuple[Any, ...]:  # type: ignore[override]
         """For each positional argument, whether its gradient may be asked for; a list for lists."""
         edges = iter(self._edges)

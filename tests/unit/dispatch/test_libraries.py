@@ -63,6 +63,11 @@ def test_d31_one_def_library_and_any_number_of_fragments(lib):
         assert two.define("h(Tensor x) -> Tensor") == f"{lib.ns}::h"
 
 
+def test_d31_the_built_in_operators_are_defined_once():
+    with pytest.raises(RegistrationError, match="Only a single TORCH_LIBRARY"):
+        Library("pullback", "DEF")
+
+
 def test_d31_an_impl_library_defines_nothing(lib):
     with (
         Library(lib.ns, "IMPL") as impl,

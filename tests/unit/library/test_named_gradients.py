@@ -274,3 +274,14 @@ def test_c17_the_functional_form(ns, lib, leaf):
     x = leaf(1)
     lib.operator("f")(x).backward()
     assert x.grad.item() == 2.0
+
+
+def test_c16_a_gradient_of_the_wrong_shape_names_the_place(ns, leaf):
+    op = pb.library.custom_op(
+        f"{ns}::shape", lambda x: x * 2, mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    op.impl_save_for_backward()(lambda inputs, output: None)
+    op.impl_backward()(lambda ctx, saved, grad: {"x": pb.ones(5)})
+    words = r"test_named_gradients.py:\d+\) returned an invalid gradient at index 0 - got \[5\] but"
+    with pytest.raises(RuntimeError, match=words):
+        op(leaf(1, 2)).sum().backward()

@@ -211,3 +211,18 @@ def test_kinks_and_edges_are_no_fault():
         op = getattr(pb.ops.pullback, name).default
         with np.errstate(all="ignore"):
             assert opcheck(op, (x,), tests=["test_gradients"])["test_gradients"] == "SUCCESS"
+
+
+def test_an_error_is_told_once_and_with_its_place(ns, leaf):
+    op = pb.library.custom_op(
+        f"{ns}::fails",
+        lambda x: x / 0 if x.size == 3 else 1 // 0,
+        mutates_args=(),
+        schema="(Tensor x) -> Tensor",
+    )
+    lines = str(opcheck(op, (leaf(1, 2),), raise_exception=False)).splitlines()
+    first = next(i for i, line in enumerate(lines) if "why: ZeroDivisionError" in line)
+    assert "test_opcheck.py:" in lines[first + 1]
+    rest = "\n".join(lines[first + 2 :])
+    assert "why: the same error as in test_schema." in rest
+    assert "why: ZeroDivisionError" not in rest

@@ -12,6 +12,7 @@ from pullback.library.checks.case import CheckFailedError
 __all__ = ["diagnosis", "worst"]
 
 _Array = NDArray[Any]
+_OF_WHAT = "(It is the gradient of a sum of all outputs with random weights.)"
 
 
 def _close(a: _Array, b: _Array, rtol: float) -> bool:
@@ -34,6 +35,13 @@ def diagnosis(
     name: str, found: _Array | None, expected: _Array, others: dict[str, _Array], rtol: float
 ) -> CheckFailedError:
     """The error for the gradient of one input; `others` are the right gradients of the rest."""
+    error = _diagnosis(name, found, expected, others, rtol)
+    return CheckFailedError(f"{error.why} {_OF_WHAT}", error.fix)
+
+
+def _diagnosis(
+    name: str, found: _Array | None, expected: _Array, others: dict[str, _Array], rtol: float
+) -> CheckFailedError:
     what = f"the gradient of {name!r}"
     if found is None or not np.any(found):
         return CheckFailedError(

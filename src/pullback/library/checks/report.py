@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import textwrap
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
 
 from pullback.library.checks.case import CheckFailedError
 
 __all__ = ["Report", "Row"]
 
 _WIDTH = 100
+_OURS = str(Path(__file__).resolve().parents[2])
 
 
 @dataclass(frozen=True)
@@ -21,23 +24,37 @@ class Row:
     tried: str
     error: Exception | None = None
 
-    def lines(self, width: int) -> list[str]:
-        """The row as text; a failure says why, and how to fix it."""
+    def lines(self, width: int, same_as: str = "") -> list[str]:
+        """The row as text; a failure says why, and how to fix it, unless `same_as` did."""
         start = f"  {self.test:<{width}}  {self.result:<7}  "
         room = max(_WIDTH - len(start), 40)
         tried = textwrap.wrap(self.tried, room) or [""]
         lines = [start + tried[0], *(" " * len(start) + line for line in tried[1:])]
-        if self.error is not None:
-            lines += _labelled("why: ", _why(self.error))
-            if isinstance(self.error, CheckFailedError) and self.error.fix:
-                lines += _labelled("fix: ", self.error.fix)
+        if same_as:
+            lines += _labelled("why: ", f"the same error as in {same_as}.")
+        elif self.error is not None:
+            lines += _labelled("why: ", self.why)
+            fix = _fix(self.error)
+            lines += _labelled("fix: ", fix) if fix else []
         return lines
 
+    @property
+    def why(self) -> str:
+        """What is wrong; empty where nothing is."""
+        if isinstance(self.error, CheckFailedError):
+            return self.error.why
+        return "" if self.error is None else f"{type(self.error).__name__}: {self.error}"
 
-def _why(error: Exception) -> str:
+
+def _fix(error: Exception) -> str:
     if isinstance(error, CheckFailedError):
-        return error.why
-    return f"{type(error).__name__}: {error}"
+        return error.fix
+    places = [
+        f"{frame.filename}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((_OURS, "<"))
+    ]
+    return f"see {places[-1]}, where it was raised or led to." if places else ""
 
 
 def _labelled(label: str, text: str) -> list[str]:
@@ -69,8 +86,12 @@ class Report(dict[str, "str | Exception"]):
         failed = len(self.failures)
         what = f"{failed} of {len(self.rows)} checks failed" if failed else "all checks passed"
         lines = [f"opcheck({self.name}): {what}"]
+        told: dict[str, str] = {}
         for row in self.rows:
-            lines += row.lines(width)
+            words = row.why.removeprefix(f"{type(row.error).__name__}: ")
+            lines += row.lines(width, told.get(words, ""))
+            if words:
+                told.setdefault(words, row.test)
         return "\n".join(lines)
 
     __repr__ = __str__
