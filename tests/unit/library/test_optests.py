@@ -10,6 +10,7 @@ import pytest
 import pullback as pb
 from pullback.errors import OpCheckError
 from pullback.library import custom_op
+from pullback.library.checks.run import ALL_TESTS
 from pullback.testing.optests import dontGenerateOpCheckTests, generate_opcheck_tests
 
 UTILS = ["test_schema", "test_gradients"]
@@ -57,6 +58,13 @@ def test_o9_a_test_for_every_check_and_method(suite, ns):
     assert "To run it by itself" in str(error.value)
     with pytest.raises(OpCheckError, match="already has method named"):
         generate_opcheck_tests(suite, [ns], test_utils=UTILS)
+
+
+def test_o9_every_check_passes_on_a_right_operator(suite, ns, cube):
+    cube.register_fake(pb.empty_like)
+    generate_opcheck_tests(suite, [ns])
+    for util in ALL_TESTS:
+        run(suite, f"{util}__test_right")
 
 
 def test_o9_other_namespaces_are_left_alone(suite):

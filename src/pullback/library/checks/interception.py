@@ -1,12 +1,18 @@
-"""Seeing every call of an operator, before autograd does: at the key Tracer."""
+"""Seeing every call of an operator, before autograd does: at the key Tracer.
+
+Blocks that watch may nest, and run in several threads: a check of a call may have to see the calls
+of its own that it makes. One fallback serves all of them, and asks whose block a call is in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
 from typing import Any
 
-from pullback.dispatch import DispatchKeySet, IncludeDispatchKeyGuard, Library, OpOverload
+from pullback.dispatch import DispatchKeySet, Library, OpOverload
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
 from pullback.dispatch.modes import StateGuard
 
@@ -16,6 +22,30 @@ __all__ = ["Handler", "watching"]
 Handler = Callable[[OpOverload, tuple[Any, ...], dict[str, Any], Callable[[], Any]], Any]
 
 _TRACER = KEY_BITS[DispatchKey.Tracer]
+_watcher: ContextVar[Callable[..., Any]] = ContextVar("pullback_watcher")
+_lock = Lock()
+_blocks: list[Library] = []  # the fallback's library, once for each block that is running
+
+
+@contextmanager
+def _fallback() -> Iterator[None]:
+    """Has a fallback at Tracer while any block needs it."""
+    with _lock:
+        library = _blocks[0] if _blocks else Library("_", "IMPL")
+        if not _blocks:
+            library.fallback(_seen, "Tracer", with_keyset=True)
+        _blocks.append(library)
+    try:
+        yield
+    finally:
+        with _lock:
+            _blocks.pop()
+            if not _blocks:
+                library._destroy()
+
+
+def _seen(keyset: DispatchKeySet, op: OpOverload, *args: Any, **kwargs: Any) -> Any:
+    return _watcher.get()(keyset, op, *args, **kwargs)
 
 
 @contextmanager
@@ -50,7 +80,9 @@ def watching(handler: Handler, *, inside: bool = False) -> Iterator[None]:
         # A call with a view that has to be refreshed starts again from the top.
         return unseen() if running and running[-1] == call else handler(op, args, kwargs, run)
 
-    with Library("_", "IMPL") as library:
-        library.fallback(seen, "Tracer", with_keyset=True)
-        with IncludeDispatchKeyGuard("Tracer"):
+    with _fallback(), StateGuard(include=_TRACER, keep=_TRACER):
+        token = _watcher.set(seen)
+        try:
             yield
+        finally:
+            _watcher.reset(token)
