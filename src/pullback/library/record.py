@@ -185,10 +185,13 @@ def _raising(error: Callable[[], Exception]) -> _Function:
 
 
 def _no_formula(rules: Rules) -> AutogradNotRegisteredError:
+    way_out = "Register one with register_autograd"
+    if rules.schema.is_mutable:  # which may not have one
+        way_out = "Write an operator that returns a new tensor, and copy_() that"
     return AutogradNotRegisteredError(
         f"Autograd has not been implemented for operator {rules.name}: no autograd formula was "
-        f"registered, and an argument requires grad. Register one with register_autograd, or call "
-        f"the operator under no_grad() or with detach()ed arguments."
+        f"registered, and an argument requires grad. {way_out}, or call the operator under "
+        f"no_grad() or with detach()ed arguments."
     )
 
 
