@@ -45,64 +45,6 @@ def custom(t, fn=lambda x: x * 2, schema="(Tensor x) -> Tensor", mutates=(), **m
     return t.library.custom_op(name(), fn, mutates_args=mutates, schema=schema, **more)
 
 
-# ---- definitions ---------------------------------------------------------------------------------
-
-
-def defined(qualname, schema, fn=lambda x: x * 2, mutates=(), **more):
-    def scenario(t):
-        full = qualname.replace("*", name().split("::")[0])
-        t.library.custom_op(full, fn, mutates_args=mutates, schema=schema, **more)
-        return "defined"
-
-    return scenario
-
-
-def annotated(*hints, returns="T", default=None, mutates=()):
-    """A function `f(x0, x1, ...)` with these hints, in which T is the library's Tensor."""
-
-    def scenario(t):
-        names = {"T": t.Tensor, "default": default}
-        parameters = ", ".join(f"x{i}: {h}" for i, h in enumerate(hints))
-        parameters += " = default" if default is not None else ""
-        exec(f"def f({parameters}) -> {returns}: return x0", names)
-        t.library.custom_op(name(), names["f"], mutates_args=mutates)
-        return "defined"
-
-    return scenario
-
-
-DEFINITIONS = {
-    "plain": defined("*::f", "(Tensor x) -> Tensor"),
-    "no namespace": defined("f", "(Tensor x) -> Tensor"),
-    "two separators": defined("*::a::f", "(Tensor x) -> Tensor"),
-    "overload": defined("*::f.one", "(Tensor x) -> Tensor"),
-    "prim": defined("prim::live", "(Tensor x) -> Tensor"),
-    "bad schema": defined("*::f", "(Tenser x) -> Tensor"),
-    "schema with name": defined("*::f", "f(Tensor x) -> Tensor"),
-    "write not in mutates_args": defined("*::f", "(Tensor(a!) x) -> ()"),
-    "mutates_args not in schema": defined("*::f", "(Tensor x) -> Tensor", mutates=("x",)),
-    "write declared": defined("*::f", "(Tensor(a!) x) -> ()", mutates=("x",)),
-    "keyword-only tensor": defined("*::f", "(Tensor x, *, Tensor y) -> Tensor", lambda x, *, y: x),
-    "view": defined("*::f", "(Tensor(a) x) -> Tensor(a)", lambda x: x.view(-1)),
-    "unknown device": defined("*::f", "(Tensor x) -> Tensor", device_types="toaster"),
-    "hints": annotated("T", "int", "float", "bool", "str"),
-    "no return hint": annotated("T", returns="dict"),
-    "list of lists": annotated("list[list[T]]"),
-    "tuple": annotated("tuple[T, T]"),
-    "complex": annotated("T", "complex"),
-    "optional": annotated("T", "T | None", "int | None", "list[T | None]"),
-    "mutates unknown": annotated("T", "T", mutates="unknown", returns="None"),
-    "mutates a number": annotated("T", "int", mutates=("x1",)),
-    "mutates nobody": annotated("T", mutates=("nope",)),
-    "mutates a list": annotated("list[T]", mutates=("x0",), returns="None"),
-    "returns a string": annotated("T", returns="str"),
-    "returns a tuple": annotated("T", returns="tuple[T, int]"),
-    "returns nested": annotated("T", returns="tuple[tuple[T, T], T]"),
-    "default": annotated("T", "int", default=3),
-    "bad default": annotated("T", "list[int]", default=[1, 2]),
-}
-
-
 # ---- autograd ------------------------------------------------------------------------------------
 
 
@@ -400,7 +342,7 @@ KERNELS = {
     "fake": fake(lambda x: x.new_empty(x.shape[:1])),
 }
 
-SCENARIOS = {**DEFINITIONS, **AUTOGRAD, **KERNELS}
+SCENARIOS = {**AUTOGRAD, **KERNELS}
 # Ours, then theirs, and why.
 DIFFERENT: dict[str, tuple[object, object]] = {
     # The graph would not know of the write, and gradients would be wrong without a word.

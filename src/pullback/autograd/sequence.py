@@ -54,7 +54,9 @@ def run_in_sequence(
             try:
                 if node._hooks is not None:
                     raise NeedsPassError
-                if node._is_plain and grad is not None:
+                if grad is not None and (
+                    node._is_plain or (is_known and type(node) is not CopySlices)
+                ):
                     results = node.run(arrays, grad, keep)
                 else:
                     is_exact = False
