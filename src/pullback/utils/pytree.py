@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final
 
 from pullback.errors import AutogradValueError
@@ -72,7 +73,7 @@ class Spec:
         >>> flatten({"w": [1.0, 2.0], "b": 3.0})[1].paths()
         ["['w'][0]", "['w'][1]", "['b']"]
         """
-        return list(self._paths(""))
+        return [""] if self.kind is None else list(self._paths(""))
 
     def _paths(self, prefix: str) -> Iterator[str]:
         if self.kind is None:
@@ -90,6 +91,8 @@ def flatten(tree: Any, *, none_is_leaf: bool = False) -> tuple[list[Any], Spec]:
     >>> flatten({"w": [1.0, 2.0], "b": None})
     ([1.0, 2.0], dict(['w']: list([0]: *, [1]: *), ['b']: None))
     """
+    if _is_leaf_kind(type(tree)):  # most arguments and results
+        return [tree], LEAF
     found: list[Any] = []
     return found, _flatten(tree, found, none_is_leaf)
 
@@ -111,7 +114,7 @@ def unflatten(spec: Spec, leaves: Iterable[Any]) -> Any:
         raise AutogradValueError(
             f"unflatten: {spec!r} has {spec.size} leaves, but {len(values)} were given"
         )
-    return _unflatten(spec, iter(values))
+    return values[0] if spec is LEAF else _unflatten(spec, iter(values))
 
 
 def flatten_like(spec: Spec, tree: Any, what: str = "the tree") -> list[Any]:
@@ -138,25 +141,30 @@ def map(fn: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
 def is_leaf(value: Any) -> bool:
     """Whether a value is no container."""
-    return value is not None and _opened(value) is None
+    return _is_leaf_kind(type(value))
 
 
 def _flatten(tree: Any, found: list[Any], none_is_leaf: bool) -> Spec:
-    if tree is None and none_is_leaf:
+    if (tree is None and none_is_leaf) or _is_leaf_kind(type(tree)):
         found.append(tree)
         return LEAF
-    opened = _opened(tree)
-    if opened is None:
-        found.append(tree)
-        return LEAF
-    context, children = opened
+    context, children = _opened(tree)
     return Spec(
         type(tree), context, tuple(_flatten(child, found, none_is_leaf) for child in children)
     )
 
 
-def _opened(tree: Any) -> tuple[Any, Iterable[Any]] | None:
-    """What it takes to make a container again, and its children; None for a leaf."""
+def _are_leaves(kind: type) -> bool:
+    """Whether values of a type are leaves."""
+    is_known = kind in (tuple, list, type(None)) or _is_dict(kind) or _is_named_tuple(kind)
+    return not is_known and not dataclasses.is_dataclass(kind)
+
+
+_is_leaf_kind: Callable[[type], bool] = lru_cache(maxsize=256)(_are_leaves)
+
+
+def _opened(tree: Any) -> tuple[Any, Iterable[Any]]:
+    """What it takes to make a container again, and its children."""
     kind = type(tree)
     if kind is tuple or kind is list:
         return None, tree
@@ -166,12 +174,10 @@ def _opened(tree: Any) -> tuple[Any, Iterable[Any]] | None:
         return (list(tree), getattr(tree, "default_factory", None)), tree.values()
     if _is_named_tuple(kind):
         return None, tree
-    if dataclasses.is_dataclass(kind):
-        fields = dataclasses.fields(kind)
-        names = [f.name for f in fields if not f.metadata.get("static")]
-        static = {f.name: getattr(tree, f.name) for f in fields if f.metadata.get("static")}
-        return (names, static), [getattr(tree, name) for name in names]
-    return None
+    fields = dataclasses.fields(kind)
+    names = [f.name for f in fields if not f.metadata.get("static")]
+    static = {f.name: getattr(tree, f.name) for f in fields if f.metadata.get("static")}
+    return (names, static), [getattr(tree, name) for name in names]
 
 
 def _unflatten(spec: Spec, values: Iterator[Any]) -> Any:
@@ -203,10 +209,10 @@ def _flatten_like(spec: Spec, tree: Any, found: list[Any], what: str, path: str)
     if spec.kind is None:
         found.append(tree)
         return
-    opened = _opened(tree) if type(tree) is spec.kind else None
-    if opened is None:
+    if type(tree) is not spec.kind:
         raise _mismatch(spec, tree, what, path)
-    context, parts = opened[0], list(opened[1])
+    context, children = _opened(tree)
+    parts = list(children)
     if _is_dict(spec.kind):
         fits = set(context[0]) == set(spec.context[0])
         by_key = dict(zip(context[0], parts, strict=True))
