@@ -1,7 +1,8 @@
 """Python's operators on tensors: ``x + y``, ``2 * x``, ``x += y``, ``x < y``.
 
-Each is the public function of an operator; an assignment such as ``+=`` is its in-place variant,
-which writes to the tensor's own memory.
+Each is an operator's call without its options; an assignment such as ``+=`` is its in-place
+variant, which writes to the tensor's own memory. An object of another library that has the
+reflected operator is asked to compute: ``x * data_array`` is a DataArray.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import operators
 from pullback._generated.functions_products import matmul
-from pullback.tensor.tensor import Tensor
+from pullback.dispatch.modes import get_state
+from pullback.tensor.tensor import Tensor, as_operand
 
 __all__: list[str] = []
 
@@ -33,15 +36,42 @@ _BINARY = {
     "rshift": ("bitwise_right_shift", "bitwise_right_shift_"),
     "divmod": ("divmod", None),
 }
-_COMPARISONS = {
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-}
+_COMPARISONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}  # each with its reflection
 _EQUALITIES = {"eq": "equal", "ne": "not_equal"}
 _OPERANDS = (Tensor, np.ndarray, np.generic, numbers.Number, list, tuple)
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
+
+
+def _is_for_other(value: Any, reflected: str) -> bool:
+    """Whether an operand is another library's, and knows the operator from its own side."""
+    kind = type(value)
+    if isinstance(value, _OPERANDS) or kind.__module__ == "builtins":
+        return False
+    return hasattr(kind, reflected) and not hasattr(kind, "__torch_function__")
+
+
+def _binary(operator: Any, name: str, reflected: str) -> Callable[[Any, Any], Any]:
+    """The operator with the tensor on the left; as quick as the public function, or quicker."""
+    calls, link = operator.calls, operator.link_call
+
+    def method(self: Any, other: Any) -> Any:
+        if type(other) is not Tensor:
+            try:
+                other = as_operand(other)
+            except TypeError:
+                if _is_for_other(other, reflected):
+                    return NotImplemented
+                raise
+        flags = self._flags | other._flags
+        try:
+            kernel = calls[get_state()][flags]
+        except KeyError:
+            kernel = link(flags)
+        return kernel(self, other)
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    return method
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -59,16 +89,19 @@ def _methods() -> dict[str, Any]:
     """Every special method, by name."""
     methods: dict[str, Any] = {}
     for name, (public, inplace) in _BINARY.items():
-        function = getattr(pointwise, public)
-        methods[f"__{name}__"] = function
-        methods[f"__r{name}__"] = _reflected(function)
+        operator = getattr(operators, public if inplace is None else inplace.removesuffix("_"))
+        methods[f"__{name}__"] = _binary(operator, f"__{name}__", f"__r{name}__")
+        methods[f"__r{name}__"] = _reflected(getattr(pointwise, public))
         if inplace is not None:
             methods[f"__i{name}__"] = getattr(pointwise, inplace)
-    for name, public in {**_COMPARISONS, **_UNARY}.items():
+    for name, reflection in _COMPARISONS.items():
+        operator = getattr(operators, name)
+        methods[f"__{name}__"] = _binary(operator, f"__{name}__", f"__{reflection}__")
+    for name, public in _UNARY.items():
         methods[f"__{name}__"] = getattr(pointwise, public)
     for name, public in _EQUALITIES.items():
         methods[f"__{name}__"] = _equality(getattr(pointwise, public))
-    methods["__matmul__"] = matmul
+    methods["__matmul__"] = _binary(operators.matmul, "__matmul__", "__rmatmul__")
     methods["__rmatmul__"] = _reflected(matmul)
     methods["real"] = property(pointwise.real)
     methods["imag"] = property(pointwise.imag)

@@ -608,7 +608,7 @@ def nanmax(self, /, axis=None, keepdims=False):
         raise named_error(error, "nanmax", self) from None
 
 
-def nanmean(self, /, axis=None, keepdims=False):
+def nanmean(self, /, axis=None, keepdims=False, *, dtype=None):
     """The mean over some axes, or all, of the elements that are not NaN."""
     try:
         if type(self) is not Tensor:
@@ -618,7 +618,7 @@ def nanmean(self, /, axis=None, keepdims=False):
             kernel = _nanmean_calls[get_state()][flags]
         except KeyError:
             kernel = operators.nanmean.link_call(flags)
-        return kernel(self, axis, keepdims)
+        return kernel(self, axis, keepdims, dtype=dtype)
     except ERRORS as error:
         raise named_error(error, "nanmean", self) from None
 
@@ -653,7 +653,7 @@ def nanprod(self, /, axis=None, keepdims=False, *, dtype=None):
         raise named_error(error, "nanprod", self) from None
 
 
-def nanstd(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
+def nanstd(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype=None):
     """The standard deviation over some axes, or all, of the elements that are not NaN."""
     try:
         if type(self) is not Tensor:
@@ -663,7 +663,7 @@ def nanstd(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
             kernel = _nanstd_calls[get_state()][flags]
         except KeyError:
             kernel = operators.nanstd.link_call(flags)
-        return kernel(self, axis, keepdims, ddof=ddof, correction=correction)
+        return kernel(self, axis, keepdims, ddof=ddof, correction=correction, dtype=dtype)
     except ERRORS as error:
         raise named_error(error, "nanstd", self) from None
 
@@ -683,7 +683,7 @@ def nansum(self, /, axis=None, keepdims=False, *, dtype=None):
         raise named_error(error, "nansum", self) from None
 
 
-def nanvar(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
+def nanvar(self, /, axis=None, keepdims=False, *, ddof=0, correction=None, dtype=None):
     """The variance over some axes, or all, of the elements that are not NaN."""
     try:
         if type(self) is not Tensor:
@@ -693,7 +693,7 @@ def nanvar(self, /, axis=None, keepdims=False, *, ddof=0, correction=None):
             kernel = _nanvar_calls[get_state()][flags]
         except KeyError:
             kernel = operators.nanvar.link_call(flags)
-        return kernel(self, axis, keepdims, ddof=ddof, correction=correction)
+        return kernel(self, axis, keepdims, ddof=ddof, correction=correction, dtype=dtype)
     except ERRORS as error:
         raise named_error(error, "nanvar", self) from None
 

@@ -119,7 +119,12 @@ def nanmax(
     self: ArrayLike, /, axis: Sequence[int] | int | None = ..., keepdims: bool = ...
 ) -> Tensor: ...
 def nanmean(
-    self: ArrayLike, /, axis: Sequence[int] | int | None = ..., keepdims: bool = ...
+    self: ArrayLike,
+    /,
+    axis: Sequence[int] | int | None = ...,
+    keepdims: bool = ...,
+    *,
+    dtype: DTypeLike | None = ...,
 ) -> Tensor: ...
 def nanmin(
     self: ArrayLike, /, axis: Sequence[int] | int | None = ..., keepdims: bool = ...
@@ -140,6 +145,7 @@ def nanstd(
     *,
     ddof: float = ...,
     correction: float | None = ...,
+    dtype: DTypeLike | None = ...,
 ) -> Tensor: ...
 def nansum(
     self: ArrayLike,
@@ -157,6 +163,7 @@ def nanvar(
     *,
     ddof: float = ...,
     correction: float | None = ...,
+    dtype: DTypeLike | None = ...,
 ) -> Tensor: ...
 def prod(
     self: ArrayLike,

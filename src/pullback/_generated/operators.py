@@ -848,7 +848,7 @@ nanmax = stock_operator(
     "pullback::nanmax(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
 )
 nanmean = stock_operator(
-    "pullback::nanmean(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    "pullback::nanmean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
 )
 nanmedian = stock_operator(
     "pullback::nanmedian(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
@@ -866,13 +866,13 @@ nanquantile = stock_operator(
     "pullback::nanquantile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor"
 )
 nanstd = stock_operator(
-    "pullback::nanstd(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor"
+    "pullback::nanstd(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None, dtype? dtype=None) -> Tensor"
 )
 nansum = stock_operator(
     "pullback::nansum(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
 )
 nanvar = stock_operator(
-    "pullback::nanvar(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor"
+    "pullback::nanvar(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None, dtype? dtype=None) -> Tensor"
 )
 narrow = stock_operator(
     "pullback::narrow(Tensor(a) self, int axis, int start, int length) -> Tensor(a)"

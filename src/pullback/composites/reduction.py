@@ -139,8 +139,11 @@ def _real_dtype(x: Tensor) -> np.dtype[Any]:
     return np.empty(0, x.dtype if x.dtype.kind in "fc" else np.float64).real.dtype
 
 
-def nanmean(x: Tensor, axis: Axes = None, keepdims: bool = False) -> Tensor:
+def nanmean(
+    x: Tensor, axis: Axes = None, keepdims: bool = False, *, dtype: DTypeLike | None = None
+) -> Tensor:
     """The mean of the elements that are not NaN."""
+    x = x if dtype is None else astype(x, np.dtype(dtype))
     return nansum(x, axis, keepdims) / _count(x, axis, keepdims)
 
 
@@ -151,8 +154,10 @@ def nanvar(
     *,
     ddof: float = 0,
     correction: float | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """The variance of the elements that are not NaN; NaN where no degree of freedom is left."""
+    x = x if dtype is None else astype(x, np.dtype(dtype))
     difference = where(isnan(x), 0, x - nanmean(x, axis, True))
     squares = real(difference * conj(difference))
     free = _count(x, axis, keepdims) - degrees_lost(ddof, correction)
@@ -166,9 +171,10 @@ def nanstd(
     *,
     ddof: float = 0,
     correction: float | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """The standard deviation of the elements that are not NaN; its gradient is zero at zero."""
-    variance = nanvar(x, axis, keepdims, ddof=ddof, correction=correction)
+    variance = nanvar(x, axis, keepdims, ddof=ddof, correction=correction, dtype=dtype)
     constant = variance == 0
     return where(constant, 0, sqrt(where(constant, 1, variance)))
 

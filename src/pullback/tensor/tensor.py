@@ -280,8 +280,12 @@ def as_operand(value: Any) -> Tensor:
         return tensor
     if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
         return wrap(numeric(value))
+    kind = type(value)
+    place = "" if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}."
+    way = "; convert it with pb.from_dlpack" if hasattr(value, "__dlpack__") else ""
     raise TypeError(
-        f"a tensor, an array or a number is expected, not {type(value).__name__}: {value!r:.60}"
+        f"a tensor, an array or a number is expected, not {place}{kind.__name__}{way}: "
+        f"{value!r:.60}"
     )
 
 
