@@ -140,7 +140,7 @@ class SpecialAiryBackward0(OperatorNode):
 class SpecialAiryeBackward0(OperatorNode):
     """special_airye(Tensor z) -> (Tensor eai, Tensor eaip, Tensor ebi, Tensor ebip)
 
-    z: grad_eai * (eaip + sqrt(of_real(z, 'scipy.special.airye')) * eai) + grad_eaip * (z * eai + sqrt(z) * eaip) + grad_ebi * (ebip - sqrt(maximum(z, 0)) * ebi) + grad_ebip * (z * ebi - sqrt(maximum(z, 0)) * ebip)
+    z: by_outputs(grad_eai, eaip + sqrt(of_real(z, 'scipy.special.airye')) * eai, grad_eaip, z * eai + sqrt(z) * eaip, grad_ebi, ebip - sqrt(maximum(z, 0)) * ebi, grad_ebip, z * ebi - sqrt(maximum(z, 0)) * ebip)
     """
 
     __slots__ = ("eai", "eaip", "ebi", "ebip", "z", "z_v")
@@ -152,7 +152,6 @@ class SpecialAiryeBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_eai = grads[0]
         grad_eaip = grads[1]
         grad_ebi = grads[2]
@@ -163,10 +162,16 @@ class SpecialAiryeBackward0(OperatorNode):
         ebi = xp.load_output(node, saved_output(node, "ebi"))
         ebip = xp.load_output(node, saved_output(node, "ebip"))
         return (
-            grad_eai * (eaip + xp.sqrt(xp.of_real(z, "scipy.special.airye")) * eai)
-            + grad_eaip * (z * eai + xp.sqrt(z) * eaip)
-            + grad_ebi * (ebip - xp.sqrt(xp.maximum(z, 0)) * ebi)
-            + grad_ebip * (z * ebi - xp.sqrt(xp.maximum(z, 0)) * ebip),
+            xp.by_outputs(
+                grad_eai,
+                eaip + xp.sqrt(xp.of_real(z, "scipy.special.airye")) * eai,
+                grad_eaip,
+                z * eai + xp.sqrt(z) * eaip,
+                grad_ebi,
+                ebip - xp.sqrt(xp.maximum(z, 0)) * ebi,
+                grad_ebip,
+                z * ebi - xp.sqrt(xp.maximum(z, 0)) * ebip,
+            ),
         )
 
     def release(node):
@@ -1494,8 +1499,8 @@ class SpecialChndtrincBackward0(OperatorNode):
     """special_chndtrinc(Tensor x, Tensor df, Tensor p) -> Tensor
 
     df: not_implemented('scipy.special.chndtrinc in df')
-    p: grad * (2 / (special_chndtr(x, df + 2, result) - p))
-    x: grad * (2 * density_of_chi2(x, df, result) / (p - special_chndtr(x, df + 2, result)))
+    p: grad * unless_clipped(result, 2 / (special_chndtr(x, df + 2, result) - p))
+    x: grad * unless_clipped(result, 2 * density_of_chi2(x, df, result) / (p - special_chndtr(x, df + 2, result)))
     """
 
     __slots__ = ("df", "df_v", "p", "p_v", "result", "result_c", "x", "x_v")
@@ -1512,11 +1517,16 @@ class SpecialChndtrincBackward0(OperatorNode):
         (to_x, _), (to_df, _), (to_p, _) = node._edges
         return (
             grad
-            * (2 * xp.density_of_chi2(x, df, result) / (p - xp.special_chndtr(x, df + 2, result)))
+            * xp.unless_clipped(
+                result,
+                2 * xp.density_of_chi2(x, df, result) / (p - xp.special_chndtr(x, df + 2, result)),
+            )
             if to_x is not None
             else None,
             xp.not_implemented("scipy.special.chndtrinc in df") if to_df is not None else None,
-            grad * (2 / (xp.special_chndtr(x, df + 2, result) - p)) if to_p is not None else None,
+            grad * xp.unless_clipped(result, 2 / (xp.special_chndtr(x, df + 2, result) - p))
+            if to_p is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -1556,12 +1566,15 @@ class SpecialChndtrincBackward0(OperatorNode):
         else:
             grad_of_df = None
         if to_p is not None:
-            grad_of_p = grad * (2 / (xp.special_chndtr(x, df + 2, result) - p))
+            grad_of_p = grad * xp.unless_clipped(
+                result, 2 / (xp.special_chndtr(x, df + 2, result) - p)
+            )
         else:
             grad_of_p = None
         if to_x is not None:
-            grad_of_x = grad * (
-                2 * xp.density_of_chi2(x, df, result) / (p - xp.special_chndtr(x, df + 2, result))
+            grad_of_x = grad * xp.unless_clipped(
+                result,
+                2 * xp.density_of_chi2(x, df, result) / (p - xp.special_chndtr(x, df + 2, result)),
             )
         else:
             grad_of_x = None
@@ -2767,7 +2780,7 @@ class SpecialEvalChebycBackward0(OperatorNode):
     """special_eval_chebyc(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyc in n')
-    x: grad * conj(n * special_eval_chebyu(n - 1, x / 2))
+    x: grad * conj(is_above(n) * (n * special_eval_chebyu(one_below(n), x / 2)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -2782,7 +2795,9 @@ class SpecialEvalChebycBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_chebyc in n") if to_n is not None else None,
-            grad * xp.conj(n * xp.special_eval_chebyu(n - 1, x / 2)) if to_x is not None else None,
+            grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
+            if to_x is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -2810,7 +2825,12 @@ class SpecialEvalChebycBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * (n * xp.special_eval_chebyu(n - 1, x / 2)).conjugate()
+            grad_of_x = (
+                grad
+                * (
+                    xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2))
+                ).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -2825,7 +2845,7 @@ class SpecialEvalChebysBackward0(OperatorNode):
     """special_eval_chebys(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebys in n')
-    x: grad * conj(special_eval_gegenbauer(n - 1, 2.0, x / 2))
+    x: grad * conj(is_above(n) * (special_eval_gegenbauer(one_below(n), 2.0, x / 2)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -2840,7 +2860,7 @@ class SpecialEvalChebysBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_chebys in n") if to_n is not None else None,
-            grad * xp.conj(xp.special_eval_gegenbauer(n - 1, 2.0, x / 2))
+            grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
             if to_x is not None
             else None,
         )
@@ -2870,7 +2890,12 @@ class SpecialEvalChebysBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * xp.special_eval_gegenbauer(n - 1, 2.0, x / 2).conjugate()
+            grad_of_x = (
+                grad
+                * (
+                    xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2)
+                ).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -2885,7 +2910,7 @@ class SpecialEvalChebytBackward0(OperatorNode):
     """special_eval_chebyt(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyt in n')
-    x: grad * conj(n * special_eval_chebyu(n - 1, x))
+    x: grad * conj(is_above(n) * (n * special_eval_chebyu(one_below(n), x)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -2900,7 +2925,9 @@ class SpecialEvalChebytBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_chebyt in n") if to_n is not None else None,
-            grad * xp.conj(n * xp.special_eval_chebyu(n - 1, x)) if to_x is not None else None,
+            grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
+            if to_x is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -2928,7 +2955,10 @@ class SpecialEvalChebytBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * (n * xp.special_eval_chebyu(n - 1, x)).conjugate()
+            grad_of_x = (
+                grad
+                * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x))).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -2943,7 +2973,7 @@ class SpecialEvalChebyuBackward0(OperatorNode):
     """special_eval_chebyu(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyu in n')
-    x: grad * conj(2 * special_eval_gegenbauer(n - 1, 2.0, x))
+    x: grad * conj(is_above(n) * (2 * special_eval_gegenbauer(one_below(n), 2.0, x)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -2958,7 +2988,8 @@ class SpecialEvalChebyuBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_chebyu in n") if to_n is not None else None,
-            grad * xp.conj(2 * xp.special_eval_gegenbauer(n - 1, 2.0, x))
+            grad
+            * xp.conj(xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x)))
             if to_x is not None
             else None,
         )
@@ -2988,7 +3019,12 @@ class SpecialEvalChebyuBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * (2 * xp.special_eval_gegenbauer(n - 1, 2.0, x)).conjugate()
+            grad_of_x = (
+                grad
+                * (
+                    xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x))
+                ).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -3004,7 +3040,7 @@ class SpecialEvalGegenbauerBackward0(OperatorNode):
 
     alpha: not_implemented('scipy.special.eval_gegenbauer in alpha')
     n: not_implemented('scipy.special.eval_gegenbauer in n')
-    x: grad * conj(2 * alpha * special_eval_gegenbauer(n - 1, alpha + 1, x))
+    x: grad * conj(is_above(n) * (2 * alpha * special_eval_gegenbauer(one_below(n), alpha + 1, x)))
     """
 
     __slots__ = ("alpha", "alpha_v", "n", "n_v", "x", "x_v")
@@ -3023,7 +3059,11 @@ class SpecialEvalGegenbauerBackward0(OperatorNode):
             xp.not_implemented("scipy.special.eval_gegenbauer in alpha")
             if to_alpha is not None
             else None,
-            grad * xp.conj(2 * alpha * xp.special_eval_gegenbauer(n - 1, alpha + 1, x))
+            grad
+            * xp.conj(
+                xp.is_above(n)
+                * (2 * alpha * xp.special_eval_gegenbauer(xp.one_below(n), alpha + 1, x))
+            )
             if to_x is not None
             else None,
         )
@@ -3067,7 +3107,11 @@ class SpecialEvalGegenbauerBackward0(OperatorNode):
             else:
                 x = xp.load(node, x, node.x_v)
             grad_of_x = (
-                grad * (2 * alpha * xp.special_eval_gegenbauer(n - 1, alpha + 1, x)).conjugate()
+                grad
+                * (
+                    xp.is_above(n)
+                    * (2 * alpha * xp.special_eval_gegenbauer(xp.one_below(n), alpha + 1, x))
+                ).conjugate()
             )
         else:
             grad_of_x = None
@@ -3283,7 +3327,7 @@ class SpecialEvalJacobiBackward0(OperatorNode):
     alpha: not_implemented('scipy.special.eval_jacobi in alpha')
     beta: not_implemented('scipy.special.eval_jacobi in beta')
     n: not_implemented('scipy.special.eval_jacobi in n')
-    x: grad * conj((n + alpha + beta + 1) / 2 * special_eval_jacobi(n - 1, alpha + 1, beta + 1, x))
+    x: grad * conj(is_above(n) * ((n + alpha + beta + 1) / 2 * special_eval_jacobi(one_below(n), alpha + 1, beta + 1, x)))
     """
 
     __slots__ = ("alpha", "alpha_v", "beta", "beta_v", "n", "n_v", "x", "x_v")
@@ -3313,7 +3357,12 @@ class SpecialEvalJacobiBackward0(OperatorNode):
             else None,
             grad
             * xp.conj(
-                (n + alpha + beta + 1) / 2 * xp.special_eval_jacobi(n - 1, alpha + 1, beta + 1, x)
+                xp.is_above(n)
+                * (
+                    (n + alpha + beta + 1)
+                    / 2
+                    * xp.special_eval_jacobi(xp.one_below(n), alpha + 1, beta + 1, x)
+                )
             )
             if to_x is not None
             else None,
@@ -3373,9 +3422,12 @@ class SpecialEvalJacobiBackward0(OperatorNode):
             grad_of_x = (
                 grad
                 * (
-                    (n + alpha + beta + 1)
-                    / 2
-                    * xp.special_eval_jacobi(n - 1, alpha + 1, beta + 1, x)
+                    xp.is_above(n)
+                    * (
+                        (n + alpha + beta + 1)
+                        / 2
+                        * xp.special_eval_jacobi(xp.one_below(n), alpha + 1, beta + 1, x)
+                    )
                 ).conjugate()
             )
         else:
@@ -3452,7 +3504,7 @@ class SpecialEvalLegendreBackward0(OperatorNode):
     """special_eval_legendre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_legendre in n')
-    x: grad * conj(special_eval_gegenbauer(n - 1, 1.5, x))
+    x: grad * conj(is_above(n) * (special_eval_gegenbauer(one_below(n), 1.5, x)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -3467,7 +3519,9 @@ class SpecialEvalLegendreBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_legendre in n") if to_n is not None else None,
-            grad * xp.conj(xp.special_eval_gegenbauer(n - 1, 1.5, x)) if to_x is not None else None,
+            grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
+            if to_x is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -3495,7 +3549,10 @@ class SpecialEvalLegendreBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * xp.special_eval_gegenbauer(n - 1, 1.5, x).conjugate()
+            grad_of_x = (
+                grad
+                * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x)).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -3510,7 +3567,7 @@ class SpecialEvalShChebytBackward0(OperatorNode):
     """special_eval_sh_chebyt(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_chebyt in n')
-    x: grad * conj(2 * n * special_eval_chebyu(n - 1, 2 * x - 1))
+    x: grad * conj(is_above(n) * (2 * n * special_eval_chebyu(one_below(n), 2 * x - 1)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -3525,7 +3582,8 @@ class SpecialEvalShChebytBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyt in n") if to_n is not None else None,
-            grad * xp.conj(2 * n * xp.special_eval_chebyu(n - 1, 2 * x - 1))
+            grad
+            * xp.conj(xp.is_above(n) * (2 * n * xp.special_eval_chebyu(xp.one_below(n), 2 * x - 1)))
             if to_x is not None
             else None,
         )
@@ -3555,7 +3613,12 @@ class SpecialEvalShChebytBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * (2 * n * xp.special_eval_chebyu(n - 1, 2 * x - 1)).conjugate()
+            grad_of_x = (
+                grad
+                * (
+                    xp.is_above(n) * (2 * n * xp.special_eval_chebyu(xp.one_below(n), 2 * x - 1))
+                ).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -3570,7 +3633,7 @@ class SpecialEvalShChebyuBackward0(OperatorNode):
     """special_eval_sh_chebyu(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_chebyu in n')
-    x: grad * conj(4 * special_eval_gegenbauer(n - 1, 2.0, 2 * x - 1))
+    x: grad * conj(is_above(n) * (4 * special_eval_gegenbauer(one_below(n), 2.0, 2 * x - 1)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -3585,7 +3648,10 @@ class SpecialEvalShChebyuBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyu in n") if to_n is not None else None,
-            grad * xp.conj(4 * xp.special_eval_gegenbauer(n - 1, 2.0, 2 * x - 1))
+            grad
+            * xp.conj(
+                xp.is_above(n) * (4 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, 2 * x - 1))
+            )
             if to_x is not None
             else None,
         )
@@ -3615,7 +3681,13 @@ class SpecialEvalShChebyuBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * (4 * xp.special_eval_gegenbauer(n - 1, 2.0, 2 * x - 1)).conjugate()
+            grad_of_x = (
+                grad
+                * (
+                    xp.is_above(n)
+                    * (4 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, 2 * x - 1))
+                ).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -3632,7 +3704,7 @@ class SpecialEvalShJacobiBackward0(OperatorNode):
     n: not_implemented('scipy.special.eval_sh_jacobi in n')
     p: not_implemented('scipy.special.eval_sh_jacobi in p')
     q: not_implemented('scipy.special.eval_sh_jacobi in q')
-    x: grad * conj((n + p) * special_eval_jacobi(n - 1, p - q + 1, q, 2 * x - 1) / special_binom(2 * n + p - 1, n))
+    x: grad * conj(is_above(n) * ((n + p) * special_eval_jacobi(one_below(n), p - q + 1, q, 2 * x - 1) / special_binom(2 * n + p - 1, n)))
     """
 
     __slots__ = ("n", "n_v", "p", "p_v", "q", "q_v", "x", "x_v")
@@ -3658,9 +3730,12 @@ class SpecialEvalShJacobiBackward0(OperatorNode):
             xp.not_implemented("scipy.special.eval_sh_jacobi in q") if to_q is not None else None,
             grad
             * xp.conj(
-                (n + p)
-                * xp.special_eval_jacobi(n - 1, p - q + 1, q, 2 * x - 1)
-                / xp.special_binom(2 * n + p - 1, n)
+                xp.is_above(n)
+                * (
+                    (n + p)
+                    * xp.special_eval_jacobi(xp.one_below(n), p - q + 1, q, 2 * x - 1)
+                    / xp.special_binom(2 * n + p - 1, n)
+                )
             )
             if to_x is not None
             else None,
@@ -3720,9 +3795,12 @@ class SpecialEvalShJacobiBackward0(OperatorNode):
             grad_of_x = (
                 grad
                 * (
-                    (n + p)
-                    * xp.special_eval_jacobi(n - 1, p - q + 1, q, 2 * x - 1)
-                    / xp.special_binom(2 * n + p - 1, n)
+                    xp.is_above(n)
+                    * (
+                        (n + p)
+                        * xp.special_eval_jacobi(xp.one_below(n), p - q + 1, q, 2 * x - 1)
+                        / xp.special_binom(2 * n + p - 1, n)
+                    )
                 ).conjugate()
             )
         else:
@@ -3739,7 +3817,7 @@ class SpecialEvalShLegendreBackward0(OperatorNode):
     """special_eval_sh_legendre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_legendre in n')
-    x: grad * conj(2 * special_eval_gegenbauer(n - 1, 1.5, 2 * x - 1))
+    x: grad * conj(is_above(n) * (2 * special_eval_gegenbauer(one_below(n), 1.5, 2 * x - 1)))
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -3754,7 +3832,10 @@ class SpecialEvalShLegendreBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.eval_sh_legendre in n") if to_n is not None else None,
-            grad * xp.conj(2 * xp.special_eval_gegenbauer(n - 1, 1.5, 2 * x - 1))
+            grad
+            * xp.conj(
+                xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, 2 * x - 1))
+            )
             if to_x is not None
             else None,
         )
@@ -3784,7 +3865,13 @@ class SpecialEvalShLegendreBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * (2 * xp.special_eval_gegenbauer(n - 1, 1.5, 2 * x - 1)).conjugate()
+            grad_of_x = (
+                grad
+                * (
+                    xp.is_above(n)
+                    * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, 2 * x - 1))
+                ).conjugate()
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -5840,7 +5927,7 @@ class SpecialInvBoxcox1PBackward0(OperatorNode):
 class SpecialIt2I0K0Backward0(OperatorNode):
     """special_it2i0k0(Tensor x) -> (Tensor ii0, Tensor ik0)
 
-    x: grad_ii0 * (minus_one_quotient(x, 1)) + grad_ik0 * (-special_k0(x) / x)
+    x: by_outputs(grad_ii0, minus_one_quotient(x, 1), grad_ik0, -special_k0(x) / x)
     """
 
     __slots__ = ("x", "x_v")
@@ -5852,11 +5939,12 @@ class SpecialIt2I0K0Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
-        return (grad_ii0 * xp.minus_one_quotient(x, 1) + grad_ik0 * (-xp.special_k0(x) / x),)
+        return (
+            xp.by_outputs(grad_ii0, xp.minus_one_quotient(x, 1), grad_ik0, -xp.special_k0(x) / x),
+        )
 
     def release(node):
         node.x = FREED
@@ -5865,7 +5953,7 @@ class SpecialIt2I0K0Backward0(OperatorNode):
 class SpecialIt2J0Y0Backward0(OperatorNode):
     """special_it2j0y0(Tensor x) -> (Tensor ij0, Tensor iy0)
 
-    x: grad_ij0 * (minus_one_quotient(x, -1)) + grad_iy0 * (-special_y0(x) / x)
+    x: by_outputs(grad_ij0, minus_one_quotient(x, -1), grad_iy0, -special_y0(x) / x)
     """
 
     __slots__ = ("x", "x_v")
@@ -5877,11 +5965,12 @@ class SpecialIt2J0Y0Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
-        return (grad_ij0 * xp.minus_one_quotient(x, -1) + grad_iy0 * (-xp.special_y0(x) / x),)
+        return (
+            xp.by_outputs(grad_ij0, xp.minus_one_quotient(x, -1), grad_iy0, -xp.special_y0(x) / x),
+        )
 
     def release(node):
         node.x = FREED
@@ -5958,7 +6047,7 @@ class SpecialItairyBackward0(OperatorNode):
 class SpecialIti0K0Backward0(OperatorNode):
     """special_iti0k0(Tensor x) -> (Tensor ii0, Tensor ik0)
 
-    x: grad_ii0 * (special_i0(x)) + grad_ik0 * (special_k0(x))
+    x: by_outputs(grad_ii0, special_i0(x), grad_ik0, special_k0(x))
     """
 
     __slots__ = ("x", "x_v")
@@ -5970,11 +6059,10 @@ class SpecialIti0K0Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
-        return (grad_ii0 * xp.special_i0(x) + grad_ik0 * xp.special_k0(x),)
+        return (xp.by_outputs(grad_ii0, xp.special_i0(x), grad_ik0, xp.special_k0(x)),)
 
     def release(node):
         node.x = FREED
@@ -5983,7 +6071,7 @@ class SpecialIti0K0Backward0(OperatorNode):
 class SpecialItj0Y0Backward0(OperatorNode):
     """special_itj0y0(Tensor x) -> (Tensor ij0, Tensor iy0)
 
-    x: grad_ij0 * (special_j0(x)) + grad_iy0 * (special_y0(x))
+    x: by_outputs(grad_ij0, special_j0(x), grad_iy0, special_y0(x))
     """
 
     __slots__ = ("x", "x_v")
@@ -5995,11 +6083,10 @@ class SpecialItj0Y0Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
-        return (grad_ij0 * xp.special_j0(x) + grad_iy0 * xp.special_y0(x),)
+        return (xp.by_outputs(grad_ij0, xp.special_j0(x), grad_iy0, xp.special_y0(x)),)
 
     def release(node):
         node.x = FREED
@@ -6671,7 +6758,7 @@ class SpecialKeipBackward0(OperatorNode):
 class SpecialKelvinBackward0(OperatorNode):
     """special_kelvin(Tensor x) -> (Tensor be, Tensor ke, Tensor bep, Tensor kep)
 
-    x: grad_be * conj(bep) + grad_ke * conj(kep) + grad_bep * conj(1j * be - kelvin_quotient(x, False) - 1j * kelvin_quotient(x, True)) + grad_kep * conj(1j * ke - kep / x)
+    x: by_outputs(grad_be, bep, grad_ke, kep, grad_bep, 1j * be - kelvin_quotient(x, False) - 1j * kelvin_quotient(x, True), grad_kep, 1j * ke - kep / x)
     """
 
     __slots__ = ("be", "bep", "ke", "kep", "x", "x_v")
@@ -6683,7 +6770,6 @@ class SpecialKelvinBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_be = grads[0]
         grad_ke = grads[1]
         grad_bep = grads[2]
@@ -6694,11 +6780,16 @@ class SpecialKelvinBackward0(OperatorNode):
         bep = xp.load_output(node, saved_output(node, "bep"))
         kep = xp.load_output(node, saved_output(node, "kep"))
         return (
-            grad_be * xp.conj(bep)
-            + grad_ke * xp.conj(kep)
-            + grad_bep
-            * xp.conj(1j * be - xp.kelvin_quotient(x, False) - 1j * xp.kelvin_quotient(x, True))
-            + grad_kep * xp.conj(1j * ke - kep / x),
+            xp.by_outputs(
+                grad_be,
+                bep,
+                grad_ke,
+                kep,
+                grad_bep,
+                1j * be - xp.kelvin_quotient(x, False) - 1j * xp.kelvin_quotient(x, True),
+                grad_kep,
+                1j * ke - kep / x,
+            ),
         )
 
     def release(node):
@@ -8378,8 +8469,8 @@ class SpecialNcfdtrincBackward0(OperatorNode):
 
     dfd: not_implemented('scipy.special.ncfdtrinc in dfd')
     dfn: not_implemented('scipy.special.ncfdtrinc in dfn')
-    f: grad * (-density_of_f(dfn, dfd, result, f) / slope_of_ncfdtr(dfn, dfd, result, f))
-    p: grad * (1 / slope_of_ncfdtr(dfn, dfd, result, f))
+    f: grad * unless_clipped(result, -density_of_f(dfn, dfd, result, f) / slope_of_ncfdtr(dfn, dfd, result, f))
+    p: grad * unless_clipped(result, 1 / slope_of_ncfdtr(dfn, dfd, result, f))
     """
 
     __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "f", "f_v", "result", "result_c")
@@ -8397,8 +8488,14 @@ class SpecialNcfdtrincBackward0(OperatorNode):
         return (
             xp.not_implemented("scipy.special.ncfdtrinc in dfn") if to_dfn is not None else None,
             xp.not_implemented("scipy.special.ncfdtrinc in dfd") if to_dfd is not None else None,
-            grad * (1 / xp.slope_of_ncfdtr(dfn, dfd, result, f)) if to_p is not None else None,
-            grad * (-xp.density_of_f(dfn, dfd, result, f) / xp.slope_of_ncfdtr(dfn, dfd, result, f))
+            grad * xp.unless_clipped(result, 1 / xp.slope_of_ncfdtr(dfn, dfd, result, f))
+            if to_p is not None
+            else None,
+            grad
+            * xp.unless_clipped(
+                result,
+                -xp.density_of_f(dfn, dfd, result, f) / xp.slope_of_ncfdtr(dfn, dfd, result, f),
+            )
             if to_f is not None
             else None,
         )
@@ -8444,13 +8541,16 @@ class SpecialNcfdtrincBackward0(OperatorNode):
         else:
             grad_of_dfn = None
         if to_f is not None:
-            grad_of_f = grad * (
-                -xp.density_of_f(dfn, dfd, result, f) / xp.slope_of_ncfdtr(dfn, dfd, result, f)
+            grad_of_f = grad * xp.unless_clipped(
+                result,
+                -xp.density_of_f(dfn, dfd, result, f) / xp.slope_of_ncfdtr(dfn, dfd, result, f),
             )
         else:
             grad_of_f = None
         if to_p is not None:
-            grad_of_p = grad * (1 / xp.slope_of_ncfdtr(dfn, dfd, result, f))
+            grad_of_p = grad * xp.unless_clipped(
+                result, 1 / xp.slope_of_ncfdtr(dfn, dfd, result, f)
+            )
         else:
             grad_of_p = None
         if not keep:
@@ -10324,7 +10424,7 @@ class SpecialRgammaBackward0(OperatorNode):
 class SpecialShichiBackward0(OperatorNode):
     """special_shichi(Tensor x) -> (Tensor shi, Tensor chi)
 
-    x: grad_shi * conj(sine_quotient(x, 1)) + grad_chi * conj(cosh(x) / x)
+    x: by_outputs(grad_shi, sine_quotient(x, 1), grad_chi, cosh(x) / x)
     """
 
     __slots__ = ("x", "x_v")
@@ -10336,11 +10436,10 @@ class SpecialShichiBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_shi = grads[0]
         grad_chi = grads[1]
         x = xp.load(node, node.x, node.x_v)
-        return (grad_shi * xp.conj(xp.sine_quotient(x, 1)) + grad_chi * xp.conj(xp.cosh(x) / x),)
+        return (xp.by_outputs(grad_shi, xp.sine_quotient(x, 1), grad_chi, xp.cosh(x) / x),)
 
     def release(node):
         node.x = FREED
@@ -10349,7 +10448,7 @@ class SpecialShichiBackward0(OperatorNode):
 class SpecialSiciBackward0(OperatorNode):
     """special_sici(Tensor x) -> (Tensor si, Tensor ci)
 
-    x: grad_si * conj(sine_quotient(x, -1)) + grad_ci * conj(cos(x) / x)
+    x: by_outputs(grad_si, sine_quotient(x, -1), grad_ci, cos(x) / x)
     """
 
     __slots__ = ("x", "x_v")
@@ -10361,11 +10460,10 @@ class SpecialSiciBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None,) * len(node._edges)
-        grads = xp.materialize(node, grads)
         grad_si = grads[0]
         grad_ci = grads[1]
         x = xp.load(node, node.x, node.x_v)
-        return (grad_si * xp.conj(xp.sine_quotient(x, -1)) + grad_ci * xp.conj(xp.cos(x) / x),)
+        return (xp.by_outputs(grad_si, xp.sine_quotient(x, -1), grad_ci, xp.cos(x) / x),)
 
     def release(node):
         node.x = FREED
@@ -10523,8 +10621,8 @@ class SpecialSmirnoviBackward0(OperatorNode):
 class SpecialSmirnovpBackward0(OperatorNode):
     """special_smirnovp(Tensor n, Tensor d) -> Tensor
 
-    d: not_implemented('scipy.special._ufuncs._smirnovp in d')
-    n: not_implemented('scipy.special._ufuncs._smirnovp in n')
+    d: not_implemented('scipy.special.smirnov in d, taken twice')
+    n: not_implemented('scipy.special.smirnov in n, taken twice')
     """
 
     __slots__ = ()
@@ -10532,10 +10630,10 @@ class SpecialSmirnovpBackward0(OperatorNode):
     def backward(node, xp, grad):
         (to_n, _), (to_d, _) = node._edges
         return (
-            xp.not_implemented("scipy.special._ufuncs._smirnovp in n")
+            xp.not_implemented("scipy.special.smirnov in n, taken twice")
             if to_n is not None
             else None,
-            xp.not_implemented("scipy.special._ufuncs._smirnovp in d")
+            xp.not_implemented("scipy.special.smirnov in d, taken twice")
             if to_d is not None
             else None,
         )
@@ -10543,11 +10641,11 @@ class SpecialSmirnovpBackward0(OperatorNode):
     def run(node, xp, grad, keep):
         (to_n, _), (to_d, _) = node._edges
         if to_d is not None:
-            grad_of_d = xp.not_implemented("scipy.special._ufuncs._smirnovp in d")
+            grad_of_d = xp.not_implemented("scipy.special.smirnov in d, taken twice")
         else:
             grad_of_d = None
         if to_n is not None:
-            grad_of_n = xp.not_implemented("scipy.special._ufuncs._smirnovp in n")
+            grad_of_n = xp.not_implemented("scipy.special.smirnov in n, taken twice")
         else:
             grad_of_n = None
         return (grad_of_n, grad_of_d)
@@ -11467,13 +11565,13 @@ class SpecialVoigtProfileBackward0(OperatorNode):
     """special_voigt_profile(Tensor x, Tensor sigma, Tensor gamma) -> Tensor
 
     gamma: grad * (-imag(slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma))
-    sigma: grad * (-(result + (x * real(slope_of_voigt(x, sigma, gamma)) - gamma * imag(slope_of_voigt(x, sigma, gamma))) / (2 * 1.7724538509055159 * sigma * sigma)) / sigma)
+    sigma: grad * (-real(bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma))
     x: grad * (real(slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma))
     """
 
-    __slots__ = ("gamma", "gamma_v", "result", "result_c", "sigma", "sigma_v", "x", "x_v")
-    _saves = ("x", "sigma", "gamma", "result")
-    _saves_tensors = ("x", "sigma", "gamma", "result")
+    __slots__ = ("gamma", "gamma_v", "sigma", "sigma_v", "x", "x_v")
+    _saves = ("x", "sigma", "gamma")
+    _saves_tensors = ("x", "sigma", "gamma")
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -11482,7 +11580,6 @@ class SpecialVoigtProfileBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         sigma = xp.load(node, node.sigma, node.sigma_v)
         gamma = xp.load(node, node.gamma, node.gamma_v)
-        result = xp.load_output(node, saved_output(node, "result"))
         (to_x, _), (to_sigma, _), (to_gamma, _) = node._edges
         return (
             grad
@@ -11493,17 +11590,7 @@ class SpecialVoigtProfileBackward0(OperatorNode):
             if to_x is not None
             else None,
             grad
-            * (
-                -(
-                    result
-                    + (
-                        x * xp.real(xp.slope_of_voigt(x, sigma, gamma))
-                        - gamma * xp.imag(xp.slope_of_voigt(x, sigma, gamma))
-                    )
-                    / (2 * 1.7724538509055159 * sigma * sigma)
-                )
-                / sigma
-            )
+            * (-xp.real(xp.bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma))
             if to_sigma is not None
             else None,
             grad
@@ -11552,19 +11639,8 @@ class SpecialVoigtProfileBackward0(OperatorNode):
         else:
             grad_of_gamma = None
         if to_sigma is not None:
-            result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
-                result = xp.load_output(node, saved_output(node, "result"))
             grad_of_sigma = grad * (
-                -(
-                    result
-                    + (
-                        x * xp.real(xp.slope_of_voigt(x, sigma, gamma))
-                        - gamma * xp.imag(xp.slope_of_voigt(x, sigma, gamma))
-                    )
-                    / (2 * 1.7724538509055159 * sigma * sigma)
-                )
-                / sigma
+                -xp.real(xp.bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma)
             )
         else:
             grad_of_sigma = None
@@ -11576,14 +11652,11 @@ class SpecialVoigtProfileBackward0(OperatorNode):
         else:
             grad_of_x = None
         if not keep:
-            node.x = node.sigma = node.gamma = node.result = FREED
+            node.x = node.sigma = node.gamma = FREED
         return (grad_of_x, grad_of_sigma, grad_of_gamma)
 
     def release(node):
-        node.x = node.sigma = node.gamma = node.result = FREED
-
-    def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.x = node.sigma = node.gamma = FREED
 
 
 class SpecialWofzBackward0(OperatorNode):
@@ -13342,11 +13415,11 @@ def special_chndtrinc_record(x, df, p):
 def special_chndtrinc_jvp(xp, x, df, p, x_t, df_t, p_t, result):
     """special_chndtrinc(Tensor x, Tensor df, Tensor p) -> Tensor
 
-    result: x_t * (2 * density_of_chi2(x_p, df_p, result) / (p_p - special_chndtr(x_p, df_p + 2, result))) + p_t * (2 / (special_chndtr(x_p, df_p + 2, result) - p_p))
+    result: x_t * unless_clipped(result, 2 * density_of_chi2(x_p, df_p, result) / (p_p - special_chndtr(x_p, df_p + 2, result))) + p_t * unless_clipped(result, 2 / (special_chndtr(x_p, df_p + 2, result) - p_p))
     """
-    return x_t * (
-        2 * xp.density_of_chi2(x, df, result) / (p - xp.special_chndtr(x, df + 2, result))
-    ) + p_t * (2 / (xp.special_chndtr(x, df + 2, result) - p))
+    return x_t * xp.unless_clipped(
+        result, 2 * xp.density_of_chi2(x, df, result) / (p - xp.special_chndtr(x, df + 2, result))
+    ) + p_t * xp.unless_clipped(result, 2 / (xp.special_chndtr(x, df + 2, result) - p))
 
 
 def special_chndtrix_cpu(p, df, nc):
@@ -14251,9 +14324,9 @@ def special_eval_chebyc_record(n, x):
 def special_eval_chebyc_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_chebyc(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (n_p * special_eval_chebyu(n_p - 1, x_p / 2))
+    result: x_t * (is_above(n_p) * (n_p * special_eval_chebyu(one_below(n_p), x_p / 2)))
     """
-    return x_t * (n * xp.special_eval_chebyu(n - 1, x / 2))
+    return x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
 
 
 def special_eval_chebys_cpu(n, x):
@@ -14297,9 +14370,9 @@ def special_eval_chebys_record(n, x):
 def special_eval_chebys_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_chebys(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (special_eval_gegenbauer(n_p - 1, 2.0, x_p / 2))
+    result: x_t * (is_above(n_p) * (special_eval_gegenbauer(one_below(n_p), 2.0, x_p / 2)))
     """
-    return x_t * xp.special_eval_gegenbauer(n - 1, 2.0, x / 2)
+    return x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
 
 
 def special_eval_chebyt_cpu(n, x):
@@ -14343,9 +14416,9 @@ def special_eval_chebyt_record(n, x):
 def special_eval_chebyt_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_chebyt(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (n_p * special_eval_chebyu(n_p - 1, x_p))
+    result: x_t * (is_above(n_p) * (n_p * special_eval_chebyu(one_below(n_p), x_p)))
     """
-    return x_t * (n * xp.special_eval_chebyu(n - 1, x))
+    return x_t * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
 
 
 def special_eval_chebyu_cpu(n, x):
@@ -14389,9 +14462,9 @@ def special_eval_chebyu_record(n, x):
 def special_eval_chebyu_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_chebyu(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (2 * special_eval_gegenbauer(n_p - 1, 2.0, x_p))
+    result: x_t * (is_above(n_p) * (2 * special_eval_gegenbauer(one_below(n_p), 2.0, x_p)))
     """
-    return x_t * (2 * xp.special_eval_gegenbauer(n - 1, 2.0, x))
+    return x_t * (xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x)))
 
 
 def special_eval_gegenbauer_cpu(n, alpha, x):
@@ -14453,9 +14526,11 @@ def special_eval_gegenbauer_record(n, alpha, x):
 def special_eval_gegenbauer_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
     """special_eval_gegenbauer(Tensor n, Tensor alpha, Tensor x) -> Tensor
 
-    result: x_t * (2 * alpha_p * special_eval_gegenbauer(n_p - 1, alpha_p + 1, x_p))
+    result: x_t * (is_above(n_p) * (2 * alpha_p * special_eval_gegenbauer(one_below(n_p), alpha_p + 1, x_p)))
     """
-    return x_t * (2 * alpha * xp.special_eval_gegenbauer(n - 1, alpha + 1, x))
+    return x_t * (
+        xp.is_above(n) * (2 * alpha * xp.special_eval_gegenbauer(xp.one_below(n), alpha + 1, x))
+    )
 
 
 def special_eval_genlaguerre_cpu(n, alpha, x):
@@ -14687,10 +14762,15 @@ def special_eval_jacobi_record(n, alpha, beta, x):
 def special_eval_jacobi_jvp(xp, n, alpha, beta, x, n_t, alpha_t, beta_t, x_t, result):
     """special_eval_jacobi(Tensor n, Tensor alpha, Tensor beta, Tensor x) -> Tensor
 
-    result: x_t * ((n_p + alpha_p + beta_p + 1) / 2 * special_eval_jacobi(n_p - 1, alpha_p + 1, beta_p + 1, x_p))
+    result: x_t * (is_above(n_p) * ((n_p + alpha_p + beta_p + 1) / 2 * special_eval_jacobi(one_below(n_p), alpha_p + 1, beta_p + 1, x_p)))
     """
     return x_t * (
-        (n + alpha + beta + 1) / 2 * xp.special_eval_jacobi(n - 1, alpha + 1, beta + 1, x)
+        xp.is_above(n)
+        * (
+            (n + alpha + beta + 1)
+            / 2
+            * xp.special_eval_jacobi(xp.one_below(n), alpha + 1, beta + 1, x)
+        )
     )
 
 
@@ -14781,9 +14861,9 @@ def special_eval_legendre_record(n, x):
 def special_eval_legendre_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_legendre(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (special_eval_gegenbauer(n_p - 1, 1.5, x_p))
+    result: x_t * (is_above(n_p) * (special_eval_gegenbauer(one_below(n_p), 1.5, x_p)))
     """
-    return x_t * xp.special_eval_gegenbauer(n - 1, 1.5, x)
+    return x_t * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
 
 
 def special_eval_sh_chebyt_cpu(n, x):
@@ -14827,9 +14907,9 @@ def special_eval_sh_chebyt_record(n, x):
 def special_eval_sh_chebyt_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_sh_chebyt(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (2 * n_p * special_eval_chebyu(n_p - 1, 2 * x_p - 1))
+    result: x_t * (is_above(n_p) * (2 * n_p * special_eval_chebyu(one_below(n_p), 2 * x_p - 1)))
     """
-    return x_t * (2 * n * xp.special_eval_chebyu(n - 1, 2 * x - 1))
+    return x_t * (xp.is_above(n) * (2 * n * xp.special_eval_chebyu(xp.one_below(n), 2 * x - 1)))
 
 
 def special_eval_sh_chebyu_cpu(n, x):
@@ -14873,9 +14953,11 @@ def special_eval_sh_chebyu_record(n, x):
 def special_eval_sh_chebyu_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_sh_chebyu(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (4 * special_eval_gegenbauer(n_p - 1, 2.0, 2 * x_p - 1))
+    result: x_t * (is_above(n_p) * (4 * special_eval_gegenbauer(one_below(n_p), 2.0, 2 * x_p - 1)))
     """
-    return x_t * (4 * xp.special_eval_gegenbauer(n - 1, 2.0, 2 * x - 1))
+    return x_t * (
+        xp.is_above(n) * (4 * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, 2 * x - 1))
+    )
 
 
 def special_eval_sh_jacobi_cpu(n, p, q, x):
@@ -14951,12 +15033,15 @@ def special_eval_sh_jacobi_record(n, p, q, x):
 def special_eval_sh_jacobi_jvp(xp, n, p, q, x, n_t, p_t, q_t, x_t, result):
     """special_eval_sh_jacobi(Tensor n, Tensor p, Tensor q, Tensor x) -> Tensor
 
-    result: x_t * ((n_p + p_p) * special_eval_jacobi(n_p - 1, p_p - q_p + 1, q_p, 2 * x_p - 1) / special_binom(2 * n_p + p_p - 1, n_p))
+    result: x_t * (is_above(n_p) * ((n_p + p_p) * special_eval_jacobi(one_below(n_p), p_p - q_p + 1, q_p, 2 * x_p - 1) / special_binom(2 * n_p + p_p - 1, n_p)))
     """
     return x_t * (
-        (n + p)
-        * xp.special_eval_jacobi(n - 1, p - q + 1, q, 2 * x - 1)
-        / xp.special_binom(2 * n + p - 1, n)
+        xp.is_above(n)
+        * (
+            (n + p)
+            * xp.special_eval_jacobi(xp.one_below(n), p - q + 1, q, 2 * x - 1)
+            / xp.special_binom(2 * n + p - 1, n)
+        )
     )
 
 
@@ -15001,9 +15086,11 @@ def special_eval_sh_legendre_record(n, x):
 def special_eval_sh_legendre_jvp(xp, n, x, n_t, x_t, result):
     """special_eval_sh_legendre(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (2 * special_eval_gegenbauer(n_p - 1, 1.5, 2 * x_p - 1))
+    result: x_t * (is_above(n_p) * (2 * special_eval_gegenbauer(one_below(n_p), 1.5, 2 * x_p - 1)))
     """
-    return x_t * (2 * xp.special_eval_gegenbauer(n - 1, 1.5, 2 * x - 1))
+    return x_t * (
+        xp.is_above(n) * (2 * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, 2 * x - 1))
+    )
 
 
 def special_exp1_cpu(z):
@@ -18842,10 +18929,12 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
 def special_ncfdtrinc_jvp(xp, dfn, dfd, p, f, dfn_t, dfd_t, p_t, f_t, result):
     """special_ncfdtrinc(Tensor dfn, Tensor dfd, Tensor p, Tensor f) -> Tensor
 
-    result: p_t * (1 / slope_of_ncfdtr(dfn_p, dfd_p, result, f_p)) + f_t * (-density_of_f(dfn_p, dfd_p, result, f_p) / slope_of_ncfdtr(dfn_p, dfd_p, result, f_p))
+    result: p_t * unless_clipped(result, 1 / slope_of_ncfdtr(dfn_p, dfd_p, result, f_p)) + f_t * unless_clipped(result, -density_of_f(dfn_p, dfd_p, result, f_p) / slope_of_ncfdtr(dfn_p, dfd_p, result, f_p))
     """
-    return p_t * (1 / xp.slope_of_ncfdtr(dfn, dfd, result, f)) + f_t * (
-        -xp.density_of_f(dfn, dfd, result, f) / xp.slope_of_ncfdtr(dfn, dfd, result, f)
+    return p_t * xp.unless_clipped(
+        result, 1 / xp.slope_of_ncfdtr(dfn, dfd, result, f)
+    ) + f_t * xp.unless_clipped(
+        result, -xp.density_of_f(dfn, dfd, result, f) / xp.slope_of_ncfdtr(dfn, dfd, result, f)
     )
 
 
@@ -21737,21 +21826,13 @@ def special_voigt_profile_record(x, sigma, gamma):
     node.sigma_v = 0 if sigma._counter is None else sigma._counter[0]
     node.gamma = gamma
     node.gamma_v = 0 if gamma._counter is None else gamma._counter[0]
-    result = recorded(
-        node, scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array)
-    )
-    if node._edges[1][0] is not None:
-        node.result = result._array
-        node.result_c = result._counter = [0]
-    else:
-        node.result = None
-    return result
+    return recorded(node, scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array))
 
 
 def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, result):
     """special_voigt_profile(Tensor x, Tensor sigma, Tensor gamma) -> Tensor
 
-    result: x_t * (real(slope_of_voigt(x_p, sigma_p, gamma_p)) / (2 * 1.7724538509055159 * sigma_p * sigma_p)) + sigma_t * (-(result + (x_p * real(slope_of_voigt(x_p, sigma_p, gamma_p)) - gamma_p * imag(slope_of_voigt(x_p, sigma_p, gamma_p))) / (2 * 1.7724538509055159 * sigma_p * sigma_p)) / sigma_p) + gamma_t * (-imag(slope_of_voigt(x_p, sigma_p, gamma_p)) / (2 * 1.7724538509055159 * sigma_p * sigma_p))
+    result: x_t * (real(slope_of_voigt(x_p, sigma_p, gamma_p)) / (2 * 1.7724538509055159 * sigma_p * sigma_p)) + sigma_t * (-real(bend_of_voigt(x_p, sigma_p, gamma_p)) / (2.5066282746310002 * sigma_p * sigma_p)) + gamma_t * (-imag(slope_of_voigt(x_p, sigma_p, gamma_p)) / (2 * 1.7724538509055159 * sigma_p * sigma_p))
     """
     if sigma_t is gamma_t is None:
         return x_t * (
@@ -21759,15 +21840,7 @@ def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, result
         )
     if x_t is gamma_t is None:
         return sigma_t * (
-            -(
-                result
-                + (
-                    x * xp.real(xp.slope_of_voigt(x, sigma, gamma))
-                    - gamma * xp.imag(xp.slope_of_voigt(x, sigma, gamma))
-                )
-                / (2 * 1.7724538509055159 * sigma * sigma)
-            )
-            / sigma
+            -xp.real(xp.bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma)
         )
     if x_t is sigma_t is None:
         return gamma_t * (
@@ -21781,17 +21854,7 @@ def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, result
         None
         if sigma_t is None
         else sigma_t
-        * (
-            -(
-                result
-                + (
-                    x * xp.real(xp.slope_of_voigt(x, sigma, gamma))
-                    - gamma * xp.imag(xp.slope_of_voigt(x, sigma, gamma))
-                )
-                / (2 * 1.7724538509055159 * sigma * sigma)
-            )
-            / sigma
-        ),
+        * (-xp.real(xp.bend_of_voigt(x, sigma, gamma)) / (2.5066282746310002 * sigma * sigma)),
         None
         if gamma_t is None
         else gamma_t

@@ -13,15 +13,19 @@ from pullback.autograd.formulas.pointwise import not_implemented
 __all__ = [
     "bend_of_oblate",
     "bend_of_spheroidal",
+    "bend_of_voigt",
+    "by_outputs",
     "density_of_beta",
     "density_of_chi2",
     "density_of_f",
     "density_of_gamma",
     "density_of_t",
+    "is_above",
     "kelvin_quotient",
     "log_quotient",
     "minus_one_quotient",
     "of_real",
+    "one_below",
     "sine_quotient",
     "slope_of_agm",
     "slope_of_boxcox",
@@ -37,6 +41,7 @@ __all__ = [
     "slope_of_rgamma",
     "slope_of_tklmbda",
     "slope_of_voigt",
+    "unless_clipped",
 ]
 
 _ROOT_PI = math.sqrt(math.pi)
@@ -47,6 +52,31 @@ def of_real(xp: Any, x: Any, name: str) -> Any:
     if getattr(x, "dtype", None) is not None and x.dtype.kind == "c":
         not_implemented(xp, f"{name} of complex numbers")
     return x
+
+
+def by_outputs(xp: Any, *grads_and_slopes: Any) -> Any:
+    """The sum over outputs of gradient times slope; a slope does not count if no gradient came.
+
+    So the infinite slope of an output that is not used makes no NaN of those that are.
+    """
+    pairs = zip(grads_and_slopes[::2], grads_and_slopes[1::2], strict=True)
+    terms = [grad * xp.conj(slope) for grad, slope in pairs if grad is not None]
+    return sum(terms[1:], terms[0])
+
+
+def one_below(xp: Any, n: Any) -> Any:
+    """The degree of a polynomial's derivative, which for degree 0 does not matter."""
+    return xp.where(n == 0, 1, n) - 1
+
+
+def is_above(xp: Any, n: Any) -> Any:
+    """1 for a degree that leaves a derivative, 0 for degree 0."""
+    return xp.where(n == 0, 0.0, 1.0)
+
+
+def unless_clipped(xp: Any, result: Any, slope: Any) -> Any:
+    """The slope, and 0 where no solution was found and the result is the end of the search."""
+    return xp.where(result > 1e-300, slope, 0)
 
 
 def _series(x: Any, *factors: float) -> Any:
@@ -113,21 +143,46 @@ def slope_of_ncfdtr(xp: Any, dfn: Any, dfd: Any, nc: Any, x: Any) -> Any:
 
 def slope_of_kolmogorov(xp: Any, x: Any) -> Any:
     """The derivative of Kolmogorov's distribution, by one of two series that each end soon."""
-    is_small = x < 1
-    small, large = xp.where(is_small, x, 1), xp.where(is_small, 1, x)
+    is_flat, is_small = x < 0.04, x < 1  # flat to the last digit, and for negative numbers
+    small, large = xp.where(is_small & ~is_flat, x, 1), xp.where(is_small, 1, x)
     square = small * small
     left, right = 0, 0
     for k in range(1, 6):
         root = ((2 * k - 1) * math.pi) ** 2
         left = left + (root / (4 * square) - 1) / square * xp.exp(-root / (8 * square))
         right = right + (-1) ** k * 8 * k * k * large * xp.exp(-2 * k * k * large * large)
-    return xp.where(is_small, -math.sqrt(2 * math.pi) * left, right)
+    return xp.where(is_flat, 0, xp.where(is_small, -math.sqrt(2 * math.pi) * left, right))
+
+
+def _voigt(xp: Any, x: Any, sigma: Any, gamma: Any, near: Any, factors: list[float]) -> Any:
+    """A function of the Faddeeva function w(z); far from 0 a series in 1 / z^2, times i / z."""
+    z = (x + 1j * gamma) / (sigma * math.sqrt(2))
+    is_far = xp.abs(z) > 15
+    inner, outer = xp.where(is_far, 0, z), xp.where(is_far, z, 1)
+    far = 1j / (_ROOT_PI * outer) * _series(1 / (outer * outer), *factors)
+    return xp.where(is_far, far, near(inner, xp.special_wofz(inner)))
+
+
+_ODD = [math.prod(range(1, 2 * k, 2)) / 2**k for k in range(9)]  # of the series of w itself
 
 
 def slope_of_voigt(xp: Any, x: Any, sigma: Any, gamma: Any) -> Any:
     """The complex slope of the Faddeeva function that a Voigt profile is a part of."""
     z = (x + 1j * gamma) / (sigma * math.sqrt(2))
-    return -2 * z * xp.special_wofz(z) + 2j / _ROOT_PI
+    times_z = [-(2 * k + 1) * factor for k, factor in enumerate(_ODD)]
+    far = xp.where(xp.abs(z) > 15, z, 1)
+    slope = _voigt(xp, x, sigma, gamma, lambda z, w: -2 * z * w + 2j / _ROOT_PI, times_z)
+    return slope / far
+
+
+def bend_of_voigt(xp: Any, x: Any, sigma: Any, gamma: Any) -> Any:
+    """w(z) + z w'(z), where large terms cancel."""
+    factors = [-2 * k * factor for k, factor in enumerate(_ODD)]
+
+    def near(z: Any, w: Any) -> Any:
+        return w + z * (-2 * z * w + 2j / _ROOT_PI)
+
+    return _voigt(xp, x, sigma, gamma, near, factors)
 
 
 # --- quotients that are finite where their denominator is 0 ---
@@ -197,7 +252,10 @@ def slope_of_exprel(xp: Any, u: Any) -> Any:
 
 def slope_of_boxcox(xp: Any, logarithm: Any, lmbda: Any) -> Any:
     """The derivative of (x^lmbda - 1) / lmbda in lmbda, from the logarithm of x."""
-    return logarithm * logarithm * slope_of_exprel(xp, lmbda * logarithm)
+    is_zero = (logarithm == -math.inf) & (lmbda > 0)
+    inside, above = xp.where(is_zero, 1, logarithm), xp.where(is_zero, lmbda, 1)
+    slope = inside * inside * slope_of_exprel(xp, lmbda * inside)
+    return xp.where(is_zero, 1 / (above * above), slope)
 
 
 def slope_of_rgamma(xp: Any, z: Any, result: Any) -> Any:
@@ -259,10 +317,10 @@ def slope_of_ellipeinc(xp: Any, phi: Any, m: Any) -> Any:
 
 def slope_of_elliprd(xp: Any, x: Any, y: Any, z: Any) -> Any:
     """The derivative of Carlson's R_D in its first argument, also where that equals the last."""
-    equal = x == z
+    equal = _is_close(xp, x, z, 1e-8)
     other = xp.where(equal, z + 1, x)
     slope = (xp.special_elliprd(y, z, other) - xp.special_elliprd(other, y, z)) / (2 * (other - z))
-    same = equal & (y == z)
+    same = equal & _is_close(xp, y, z, 1e-5)
     beside = xp.where(same, z + 1, y)
     form, gap = xp.special_elliprc(beside, z), z - beside
     first = (xp.sqrt(beside) - z * form) / (2 * z * gap)
@@ -273,8 +331,13 @@ def slope_of_elliprd(xp: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def _without_slope(xp: Any, here: Any, gap: Any) -> Any:
-    """Zeros whose derivative is infinite `here`, where we know none: better than a wrong one."""
-    return xp.sqrt(xp.where(here, gap, 0))
+    """Zeros whose derivative is NaN `here`, where we know none: better than a wrong one."""
+    return xp.sqrt(0 * xp.where(here, gap, 0))
+
+
+def _is_close(xp: Any, x: Any, y: Any, distance: float) -> Any:
+    """Whether a quotient of differences would have few right digits, or none."""
+    return xp.abs(x - y) <= distance * xp.abs(y)
 
 
 def slope_of_elliprd_last(xp: Any, x: Any, y: Any, z: Any, result: Any) -> Any:
@@ -292,7 +355,7 @@ def _times_slope(xp: Any, x: Any, y: Any, z: Any) -> Any:
 
 def slope_of_elliprj(xp: Any, x: Any, y: Any, z: Any, p: Any, result: Any) -> Any:
     """The derivative of Carlson's R_J in its first argument, also where that equals the last."""
-    equal = x == p
+    equal = _is_close(xp, x, p, 1e-8)
     form = xp.special_elliprd(y, z, x)
     at_equal = slope_of_elliprd_last(xp, y, z, x, form) / 3 + _without_slope(xp, equal, x - p)
     gap = xp.where(equal, 1, x - p)
