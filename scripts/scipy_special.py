@@ -34,9 +34,9 @@ Where a derivative is known for real numbers only (`airye`, `ive`, `jve`, `psi`,
 ones are refused. The derivatives of `*_cv` hold for characteristic values, as the functions do.
 Second derivatives of `elliprd` and `elliprj` are NaN where the last argument equals another one.
 Those of `smirnov` and `smirnovi` are refused. At poles, and at the end of a domain, a derivative
-may be infinite or NaN where a limit exists (`binom`, `poch`, `beta` at whole numbers). Compared with
-finite differences at 300 random points a function and argument, no finite number was wrong, except
-where SciPy's own values have few digits (`itairy`, `ncfdtrinc`, `obl_rad2`).
+may be infinite or NaN where a limit exists (`binom`, `poch`, `beta` at whole numbers). Compared
+with finite differences at 300 random points a function and argument, no finite number was wrong,
+except where SciPy's own values have few digits (`itairy`, `ncfdtrinc`, `obl_rad2`).
 
 {counts}
 """
