@@ -4,6 +4,7 @@ Run it: python examples/fit_curve.py [picture.png]
 """
 
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 
@@ -13,6 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 import pullback as pb
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 
 TRUTH = np.array([1.4, 0.35, 2.6, 0.5])  # amplitude, damping, frequency, phase
 NOISE = 0.12
@@ -27,7 +30,7 @@ def loss(p, t, y):
     return np.sum((model(p, t) - y) ** 2) / (2 * NOISE**2)
 
 
-def main(picture="docs/pictures/fit_curve.png"):
+def main(picture=PICTURES / "fit_curve.png"):
     rng = np.random.default_rng(3)
     t = np.sort(rng.uniform(0, 8, 60))
     y = model(TRUTH, t) + NOISE * rng.standard_normal(60)

@@ -5,6 +5,7 @@ The solver is a Runge-Kutta loop in plain NumPy that writes into an array it mak
 """
 
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 
@@ -14,6 +15,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 import pullback as pb
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 
 TRUTH = np.array([1.1, 0.4, 0.4, 0.1, 8.0, 4.0])  # four rates, and how many there are at first
 STEPS, STEP = 80, 0.2
@@ -38,7 +41,7 @@ def solve(p):
     return states
 
 
-def main(picture="docs/pictures/fit_ode.png", iterations=60):
+def main(picture=PICTURES / "fit_ode.png", iterations=60):
     rng = np.random.default_rng(1)
     seen = np.arange(0, STEPS, 4)
     truth = solve(TRUTH).numpy()

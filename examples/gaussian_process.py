@@ -4,6 +4,7 @@ Run it: python examples/gaussian_process.py [picture.png]
 """
 
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 
@@ -13,6 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 import pullback as pb
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 
 
 def kernel(a, b, log_scale, log_length):
@@ -39,7 +42,7 @@ def predict(p, x, y, at):
     return across @ weights, np.sqrt(np.exp(2 * p[0]) - np.sum(shrunk**2, axis=0))
 
 
-def main(picture="docs/pictures/gaussian_process.png"):
+def main(picture=PICTURES / "gaussian_process.png"):
     rng = np.random.default_rng(7)
     x = np.sort(np.concatenate([rng.uniform(0, 4, 22), rng.uniform(6, 10, 18)]))
     y = np.sin(1.7 * x) + 0.4 * np.cos(4.1 * x) + 0.15 * rng.standard_normal(40)
@@ -58,17 +61,19 @@ def main(picture="docs/pictures/gaussian_process.png"):
         mean, spread = predict(p, x, y, at)
         left.fill_between(at, mean - 2 * spread, mean + 2 * spread, color=color, alpha=0.25, lw=0)
         left.plot(at, mean, color=color, label=name)
-    left.plot(x, y, "o", ms=4, color="C1")
-    left.set(title=r"Gaussian process, $\pm 2\sigma$", xlabel="x", ylim=(-3, 3))
-    left.legend(frameon=False)
+    left.plot(x, y, "o", ms=4, color="C1", label="data")
+    left.set(title=r"Gaussian process, $\pm 2\sigma$", xlabel="x", ylabel="y", ylim=(-2.2, 2.2))
+    left.legend(frameon=False, ncols=3, loc="lower left")
 
     lengths, noises = np.linspace(-1.6, 1.2, 50), np.linspace(-2.6, 0.0, 50)
     surface = [[loss(np.array([fit.x[0], u, v]), x, y) for u in lengths] for v in noises]
-    right.contourf(lengths, noises, np.minimum(surface, 80), 24, cmap="viridis_r")
+    drawn = right.contourf(lengths, noises, np.maximum(-np.array(surface), -80), 24)
+    figure.colorbar(drawn, ax=right, ticks=[-80, -60, -40, -20, 0])
     steps = np.array(path)
-    right.plot(steps[:, 1], steps[:, 2], "o-", color="w", ms=3, lw=1)
-    right.plot(*fit.x[1:], "*", color="C3", ms=12)
-    right.set(title="negative log likelihood", xlabel="log length", ylabel="log noise")
+    right.plot(steps[:, 1], steps[:, 2], "o-", color="w", ms=3, lw=1, label="BFGS")
+    right.plot(*fit.x[1:], "*", color="C3", ms=12, label="maximum")
+    right.set(title="log likelihood", xlabel="log length", ylabel="log noise")
+    right.legend(frameon=False, labelcolor="w", loc="lower right")
     figure.savefig(picture, dpi=80)
     plt.close(figure)
     scale, length, noise = np.exp(fit.x)

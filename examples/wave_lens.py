@@ -6,6 +6,7 @@ Run it: python examples/wave_lens.py [picture.png]
 """
 
 import sys
+from pathlib import Path
 
 import matplotlib as mpl
 
@@ -15,6 +16,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 import pullback as pb
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 
 HEIGHT, WIDTH, STEPS = 50, 80, 200
 ARRIVED = 130  # the step from which energy counts
@@ -58,7 +61,7 @@ def speed_shape():
     return tuple(part.stop - part.start for part in LENS)
 
 
-def main(picture="docs/pictures/wave_lens.png", iterations=20):
+def main(picture=PICTURES / "wave_lens.png", iterations=20):
     start = np.full(speed_shape(), FREE)
     fit = minimize(
         pb.value_and_grad(loss),
@@ -72,18 +75,18 @@ def main(picture="docs/pictures/wave_lens.png", iterations=20):
     before, _ = simulate(start)
     energy, wave = (part.numpy() for part in simulate(lens))
 
-    figure, axes = plt.subplots(1, 3, figsize=(12, 2.9), layout="constrained")
+    figure, axes = plt.subplots(1, 3, figsize=(12, 2.7), layout="constrained")
     speed = np.full((HEIGHT, WIDTH), FREE)
     speed[LENS] = lens
     shown = axes[0].imshow(speed, cmap="bone", vmin=SLOW, vmax=FREE)
     figure.colorbar(shown, ax=axes[0], shrink=0.8)
-    axes[0].set_title("speed of the waves: the lens")
+    axes[0].set_title("speed of the waves in the lens; circle: focus")
     axes[1].imshow(energy, cmap="inferno", vmax=np.quantile(energy, 0.998))
     gain = float(energy[FOCUS] / before[FOCUS])
     axes[1].set_title(f"energy: {gain:.1f} times as much in the focus")
     limit = np.abs(wave).max() / 2
     axes[2].imshow(wave, cmap="RdBu", vmin=-limit, vmax=limit)
-    axes[2].set_title("the wave at the end")
+    axes[2].set_title("the wave at the end, from the left")
     for part in axes:
         part.set(xticks=[], yticks=[])
         part.plot(*FOCUS[::-1], "o", mfc="none", color="C2", ms=14)

@@ -122,9 +122,7 @@ def test_second_derivatives_are_those_of_the_first(name):
             return [slope.numpy() for slope in _gradients(name, place, moved)[1]]
 
         if name in ("smirnov", "smirnovi"):
-            with pytest.raises(
-                DerivativeMissingError, match=r"smirnov in d, taken twice"
-            ):
+            with pytest.raises(DerivativeMissingError, match=r"smirnov in d, taken twice"):
                 pb.autograd.grad(first[0].sum(), leaf)
             continue
         expected = _difference(slopes, x, step)

@@ -12,7 +12,7 @@ what differs.
 
 from __future__ import annotations
 
-from pullback.compat.autograd import extend, numpy, scipy, test_util
+from pullback.compat.autograd import extend, misc, numpy, scipy, test_util
 from pullback.compat.autograd.extend import primitive
 from pullback.compat.autograd.operators import (
     checkpoint,
@@ -53,6 +53,7 @@ __all__ = [
     "make_hvp",
     "make_jvp",
     "make_vjp",
+    "misc",
     "multigrad_dict",
     "numpy",
     "primitive",
