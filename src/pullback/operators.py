@@ -17,6 +17,7 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import operators
 from pullback._generated.functions_products import matmul
 from pullback.dispatch.modes import get_state
+from pullback.kernels.naming import ERRORS, named_error
 from pullback.tensor.tensor import Tensor, as_operand
 
 __all__: list[str] = []
@@ -36,7 +37,12 @@ _BINARY = {
     "rshift": ("bitwise_right_shift", "bitwise_right_shift_"),
     "divmod": ("divmod", None),
 }
-_COMPARISONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}  # each with its reflection
+_COMPARISONS = {  # each with its reflection
+    "lt": ("less", "gt"),
+    "le": ("less_equal", "ge"),
+    "gt": ("greater", "lt"),
+    "ge": ("greater_equal", "le"),
+}
 _EQUALITIES = {"eq": "equal", "ne": "not_equal"}
 _OPERANDS = (Tensor, np.ndarray, np.generic, numbers.Number, list, tuple)
 _UNARY = {"neg": "negative", "pos": "positive", "abs": "abs", "invert": "bitwise_invert"}
@@ -50,24 +56,24 @@ def _is_for_other(value: Any, reflected: str) -> bool:
     return hasattr(kind, reflected) and not hasattr(kind, "__torch_function__")
 
 
-def _binary(operator: Any, name: str, reflected: str) -> Callable[[Any, Any], Any]:
-    """The operator with the tensor on the left; as quick as the public function, or quicker."""
+def _binary(operator: Any, public: str, name: str, reflected: str) -> Callable[[Any, Any], Any]:
+    """The operator with the tensor on the left; as quick as the public function."""
     calls, link = operator.calls, operator.link_call
 
     def method(self: Any, other: Any) -> Any:
-        if type(other) is not Tensor:
-            try:
-                other = as_operand(other)
-            except TypeError:
-                if _is_for_other(other, reflected):
-                    return NotImplemented
-                raise
-        flags = self._flags | other._flags
         try:
-            kernel = calls[get_state()][flags]
-        except KeyError:
-            kernel = link(flags)
-        return kernel(self, other)
+            if type(other) is not Tensor:
+                other = as_operand(other)
+            flags = self._flags | other._flags
+            try:
+                kernel = calls[get_state()][flags]
+            except KeyError:
+                kernel = link(flags)
+            return kernel(self, other)
+        except ERRORS as error:
+            if _is_for_other(other, reflected):
+                return NotImplemented
+            raise named_error(error, public, self, other) from None
 
     method.__name__ = name
     method.__qualname__ = f"Tensor.{name}"
@@ -90,18 +96,18 @@ def _methods() -> dict[str, Any]:
     methods: dict[str, Any] = {}
     for name, (public, inplace) in _BINARY.items():
         operator = getattr(operators, public if inplace is None else inplace.removesuffix("_"))
-        methods[f"__{name}__"] = _binary(operator, f"__{name}__", f"__r{name}__")
+        methods[f"__{name}__"] = _binary(operator, public, f"__{name}__", f"__r{name}__")
         methods[f"__r{name}__"] = _reflected(getattr(pointwise, public))
         if inplace is not None:
             methods[f"__i{name}__"] = getattr(pointwise, inplace)
-    for name, reflection in _COMPARISONS.items():
+    for name, (public, reflection) in _COMPARISONS.items():
         operator = getattr(operators, name)
-        methods[f"__{name}__"] = _binary(operator, f"__{name}__", f"__{reflection}__")
+        methods[f"__{name}__"] = _binary(operator, public, f"__{name}__", f"__{reflection}__")
     for name, public in _UNARY.items():
         methods[f"__{name}__"] = getattr(pointwise, public)
     for name, public in _EQUALITIES.items():
         methods[f"__{name}__"] = _equality(getattr(pointwise, public))
-    methods["__matmul__"] = _binary(operators.matmul, "__matmul__", "__rmatmul__")
+    methods["__matmul__"] = _binary(operators.matmul, "matmul", "__matmul__", "__rmatmul__")
     methods["__rmatmul__"] = _reflected(matmul)
     methods["real"] = property(pointwise.real)
     methods["imag"] = property(pointwise.imag)
