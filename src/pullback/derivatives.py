@@ -18,7 +18,7 @@ import numpy as np
 from pullback.autograd.tangents import tangents_of
 from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradTypeError, AutogradValueError
-from pullback.func.arguments import Argnums, positions
+from pullback.func.arguments import Argnums, positions, require_function
 from pullback.func.forward import jvp
 from pullback.func.jacobians import hessian as hessian_of_tensors
 from pullback.func.jacobians import jacfwd, jacrev
@@ -137,6 +137,7 @@ def value_and_grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False)
     >>> pb.value_and_grad(lambda x: (x**2).sum())(np.array([1.0, 2.0]))
     (5.0, array([2., 4.]))
     """
+    require_function("value_and_grad", func)
     inner = grad_and_value(func, argnums, has_aux)
 
     @functools.wraps(func)
@@ -162,6 +163,8 @@ def elementwise_grad(func: _Function, argnums: Argnums = 0) -> _Function:
     array([ 3., 12.])
     """
 
+    require_function("elementwise_grad", func)
+
     def total(*args: Any, **kwargs: Any) -> Tensor:
         returned = func(*args, **kwargs)
         if not isinstance(returned, Tensor):
@@ -171,7 +174,14 @@ def elementwise_grad(func: _Function, argnums: Argnums = 0) -> _Function:
             )
         return returned.sum()
 
-    return functools.wraps(func)(grad(total, argnums))
+    inner = grad_of_tensors(total, argnums)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        call = _Call("elementwise_grad", argnums, args)
+        return call.like_arguments(inner(*call.args, **kwargs), argnums)
+
+    return run
 
 
 def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
@@ -186,6 +196,7 @@ def jacobian(func: _Function, argnums: Argnums = 0) -> _Function:
     array([[4., 1.],
            [2., 5.]])
     """
+    require_function("jacobian", func)
     forward, reverse = jacfwd(func, argnums), jacrev(func, argnums)
 
     @functools.wraps(func)
@@ -230,6 +241,7 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
     >>> pb.hvp(lambda x: (x**3).sum())(np.array([1.0, 2.0]), np.array([1.0, 10.0]))
     array([  6., 120.])
     """
+    require_function("hvp", func)
     inner = grad_of_tensors(func, argnums)
 
     @functools.wraps(func)
@@ -241,7 +253,7 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
         *given, vector = args
         call = _Call("hvp", argnums, tuple(given))
         (place,) = positions("hvp", argnums, len(given))
-        direction = _Call("hvp: the vector,", 0, (vector,)).args[0]
+        direction = _direction(call.args[place], vector)
 
         def slope(value: Any) -> Any:
             return inner(*call.args[:place], value, *call.args[place + 1 :], **kwargs)
@@ -250,3 +262,19 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
         return call.like_arguments(product, argnums)
 
     return run
+
+
+def _direction(argument: Any, vector: Any) -> Any:
+    """A vector as tensors, which fit those of the argument."""
+    leaves, spec = pytree.flatten(argument)
+    given = pytree.flatten_like(spec, vector, "hvp: the vector")
+    made = []
+    for leaf, part, path in zip(leaves, given, spec.paths(), strict=True):
+        tensor = _tensor(f"hvp: the vector{path}", part)
+        if tensor.shape != leaf.shape:
+            raise AutogradValueError(
+                f"hvp: the vector{path} has a different size than the argument: "
+                f"{list(tensor.shape)} instead of {list(leaf.shape)}"
+            )
+        made.append(tensor)
+    return pytree.unflatten(spec, made)

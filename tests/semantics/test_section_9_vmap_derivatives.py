@@ -278,8 +278,9 @@ def test_only_the_known_operators_lack_a_rule():
 def test_a_loop_warns_once_and_names_the_operator(monkeypatch):
     monkeypatch.setattr(loop, "_warned", set())
     kernel = np.array([1.0, -1.0])
-    with pytest.warns(UserWarning, match="pullback::convolve has no batching rule"):
+    with pytest.warns(UserWarning, match="pullback::convolve has no batching rule") as told:
         found = vmap(lambda x: pb.convolve(x, kernel))(ROWS)
+    assert told[0].filename == __file__
     assert found.tolist() == [np.convolve(row, kernel).tolist() for row in ROWS]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -187,3 +188,32 @@ def test_arguments_are_left_alone():
     with pytest.raises(RuntimeError, match="in-place operation"):
         pb.grad(lambda x: x.mul_(2).sum())(x)
     assert x.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda f: pb.hvp(f)(np.ones(2), np.ones(3)), "hvp: the vector has a different size"),
+        (lambda f: pb.hvp(f)(np.ones(2), {"a": np.ones(2)}), "hvp: the vector must be a tensor"),
+        (lambda f: pb.hvp(f)(np.ones(2), np.array([1, 2])), "hvp: the vector is an integer"),
+        (lambda f: pb.elementwise_grad(f)(np.array([1, 2])), "elementwise_grad: argument 0 is"),
+    ],
+)
+def test_errors_name_the_function_that_was_called(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call(lambda x: (x * x).sum())
+
+
+TRANSFORMS = ["grad", "value_and_grad", "elementwise_grad", "jacobian", "hessian", "hvp"]
+IN_FUNC = ["grad", "grad_and_value", "vjp", "linearize", "jacrev", "jacfwd", "hessian", "vmap"]
+
+
+@pytest.mark.parametrize("name", [*TRANSFORMS, *(f"func.{name}" for name in IN_FUNC)])
+def test_what_is_no_function_is_refused_at_once(name):
+    with pytest.raises(TypeError, match=f"{name.removeprefix('func.')}: a function is expected"):
+        operator.attrgetter(name)(pb)(3)
+
+
+def test_jvp_of_what_is_no_function():
+    with pytest.raises(TypeError, match="a function is expected, not int"):
+        pb.func.jvp(3, (pb.ones(2),), (pb.ones(2),))

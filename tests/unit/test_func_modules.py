@@ -124,3 +124,17 @@ def test_objects_may_name_their_tensors_themselves():
     assert (list(parameters), list(buffers)) == (["weight"], ["scale"])
     found = functional_call(Named(2.0, 1.0), {"weight": t(4.0), "bias": t(100.0)}, t(3.0))
     assert found.item() == 13.0
+
+
+@pytest.mark.parametrize(
+    ("module", "dicts", "words"),
+    [
+        (3, {}, "module: a function is expected, not int"),
+        (abs, 3, "a dict, or a sequence of dicts, but got a int"),
+        (abs, [3], "a dict, or a sequence of dicts, but got a int"),
+        (abs, {"w": 3.0}, "'w' is to be replaced by a float, and a tensor is expected"),
+    ],
+)
+def test_wrong_arguments_are_named(module, dicts, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        functional_call(module, dicts, pb.tensor(1.0))

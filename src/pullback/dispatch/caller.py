@@ -1,7 +1,8 @@
 """Where in the user's code something happened: for registrations and warnings.
 
-The innermost frame counts that is neither of the dispatcher, nor of the package for custom
-operators, nor a compiled call function.
+For registrations the innermost frame counts that is neither of the dispatcher, nor of the package
+for custom operators, nor a compiled call function; for warnings the innermost one outside of
+Pullback, because calls come a long way.
 """
 
 from __future__ import annotations
@@ -23,24 +24,25 @@ _OURS = (
     os.path.join(_PACKAGE, "library", ""),
     "<operator ",
 )
+_WHOLE = (os.path.join(_PACKAGE, ""), "<operator ")
 
 
-def _caller() -> FrameType:
+def _caller(ours: tuple[str, ...]) -> FrameType:
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(ours):
         frame = frame.f_back
     return frame
 
 
 def caller_location() -> str:
     """``file:line`` of the code that called into the dispatcher."""
-    frame = _caller()
+    frame = _caller(_OURS)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def warn_caller(message: str) -> None:
-    """Warns as if the code that called into the dispatcher had written the warning itself."""
-    frame = _caller()
+    """Warns as if the user's code that led here had written the warning itself."""
+    frame = _caller(_WHOLE)
     warnings.warn_explicit(
         message,
         UserWarning,

@@ -15,12 +15,30 @@ __all__ = [
     "Argnums",
     "differentiable_leaves",
     "positions",
+    "require_chunk_size",
     "require_dtype",
+    "require_function",
     "result_leaves",
     "with_aux",
 ]
 
 Argnums = int | tuple[int, ...]
+
+
+def require_function(name: str, func: Any) -> None:
+    """Refuses what cannot be called, before it is."""
+    if not callable(func):
+        raise AutogradTypeError(f"{name}: a function is expected, not {type(func).__name__}")
+
+
+def require_chunk_size(name: str, chunk_size: Any) -> None:
+    """Refuses what is no number of samples, rows or columns."""
+    if chunk_size is None:
+        return
+    if not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size <= 0:
+        raise AutogradValueError(
+            f"{name}: chunk_size is {chunk_size!r}; it must be None or greater than 0"
+        )
 
 
 def positions(name: str, argnums: Argnums, count: int) -> tuple[int, ...]:

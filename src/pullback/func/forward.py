@@ -11,7 +11,7 @@ from pullback.autograd.tangents import set_tangent, split, tangents_of, zeros_li
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError
-from pullback.func.arguments import require_dtype, result_leaves, with_aux
+from pullback.func.arguments import require_dtype, require_function, result_leaves, with_aux
 from pullback.func.reverse import Pulled
 from pullback.tensor.tensor import TRACKED, Tensor, born_here, wrap
 from pullback.utils import pytree
@@ -45,6 +45,7 @@ def jvp(
     (tensor(9.), tensor(6.))
     """
     name = "jvp(f, primals, tangents)"
+    require_function(name, func)
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, tuple):
             raise AutogradError(
@@ -142,6 +143,7 @@ def linearize(func: _Function, *primals: Any) -> tuple[Any, _Function]:
     >>> jvp_fn(pb.tensor([1.0, 1.0])), jvp_fn(pb.tensor([0.0, 1.0]))
     (tensor([ 3., 12.]), tensor([ 0., 12.]))
     """
+    require_function("linearize", func)
     run = Pulled("linearize", func, tuple(range(len(primals))), primals, {}, False)
     output = pytree.unflatten(run.spec, run.results)
     leaves, spec = pytree.flatten(primals)

@@ -13,8 +13,14 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.namespaces import tensors
-from pullback.errors import AutogradError, AutogradValueError
-from pullback.func.arguments import Argnums, differentiable_leaves, positions
+from pullback.errors import AutogradError
+from pullback.func.arguments import (
+    Argnums,
+    differentiable_leaves,
+    positions,
+    require_chunk_size,
+    require_function,
+)
 from pullback.func.basis import map_basis, unit_vectors
 from pullback.func.forward import push
 from pullback.func.reverse import pulled
@@ -50,8 +56,8 @@ def jacrev(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if chunk_size is not None and chunk_size <= 0:
-        raise AutogradValueError(f"jacrev: `chunk_size` should be greater than 0, not {chunk_size}")
+    require_function("jacrev", func)
+    require_chunk_size("jacrev", chunk_size)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -114,8 +120,8 @@ def jacfwd(
             f"jacfwd: Only allowed values for randomness are 'error', 'different', or 'same'. Got "
             f"{randomness!r}"
         )
-    if chunk_size is not None and chunk_size <= 0:
-        raise AutogradValueError(f"jacfwd: `chunk_size` should be greater than 0, not {chunk_size}")
+    require_function("jacfwd", func)
+    require_chunk_size("jacfwd", chunk_size)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -194,6 +200,7 @@ def hessian(func: _Function, argnums: Argnums = 0) -> _Function:
     tensor([[ 6.,  0.],
             [ 0., 12.]])
     """
+    require_function("hessian", func)
     return jacfwd(jacrev(func, argnums), argnums)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from pullback.autograd.namespaces import tensors
 from pullback.errors import AutogradError, AutogradValueError
+from pullback.func.arguments import require_function
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["functional_call", "stack_module_state"]
@@ -46,6 +47,7 @@ def functional_call(
     >>> functional_call(Scale(), {"factor": pb.tensor(5.0)}, (pb.tensor(3.0),))
     tensor(15.)
     """
+    require_function("functional_call: module", module)
     held = dict(_named_tensors(module))
     replaced = _replacements(module, held, _merged(parameter_and_buffer_dicts), tie_weights, strict)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
@@ -83,7 +85,8 @@ def _replacements(
 
 
 def _merged(dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    parts = [dicts] if isinstance(dicts, Mapping) else list(dicts)
+    several = isinstance(dicts, Sequence) and not isinstance(dicts, str)
+    parts: Sequence[Any] = dicts if several else [dicts]  # type: ignore[assignment]
     merged: dict[str, Tensor] = {}
     for part in parts:
         if not isinstance(part, Mapping):
@@ -96,6 +99,12 @@ def _merged(dicts: Mapping[str, Tensor] | Sequence[Mapping[str, Tensor]]) -> dic
                 f"functional_call: {name!r} appears in several dicts, and it is not clear which "
                 f"tensor is meant"
             )
+        for name, tensor in part.items():
+            if not isinstance(tensor, Tensor):
+                raise AutogradValueError(
+                    f"functional_call: {name!r} is to be replaced by a {type(tensor).__name__}, "
+                    f"and a tensor is expected"
+                )
         merged.update(part)
     return merged
 

@@ -18,6 +18,7 @@ from pullback.func.arguments import (
     Argnums,
     differentiable_leaves,
     positions,
+    require_function,
     result_leaves,
     with_aux,
 )
@@ -146,6 +147,7 @@ def grad(func: _Function, argnums: Argnums = 0, has_aux: bool = False) -> _Funct
     >>> grad(cube)(pb.tensor(2.0)), grad(grad(cube))(pb.tensor(2.0))
     (tensor(12.), tensor(12.))
     """
+    require_function("grad", func)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -165,6 +167,7 @@ def grad_and_value(func: _Function, argnums: Argnums = 0, has_aux: bool = False)
     >>> grad_and_value(lambda x: (x * x).sum())(pb.tensor([1.0, 2.0]))
     (tensor([2., 4.]), tensor(5.))
     """
+    require_function("grad_and_value", func)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -193,6 +196,7 @@ def vjp(func: _Function, *primals: Any, has_aux: bool = False) -> Any:
     >>> vjp_fn(pb.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
+    require_function("vjp", func)
     run = Pulled("vjp", func, tuple(range(len(primals))), primals, {}, has_aux)
     for result, path in zip(run.results, run.spec.paths(), strict=True):
         if result.dtype.kind not in "fc":

@@ -20,6 +20,7 @@ from pullback.autograd.formulas.batching import out_of_level
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import view_of
 from pullback.errors import AutogradError, AutogradValueError
+from pullback.func.arguments import require_chunk_size, require_function
 from pullback.tensor.batched import levels_of
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.tensor import Tensor, adopt
@@ -59,7 +60,12 @@ def vmap(
     >>> vmap(pb.matmul, in_dims=(None, 0))(rows, rows).tolist()
     [[5.0, 11.0], [11.0, 25.0]]
     """
-    _check_options(randomness, chunk_size)
+    require_function("vmap", func)
+    require_chunk_size("vmap", chunk_size)
+    if randomness not in _RANDOMNESS:
+        raise AutogradError(
+            f"vmap: randomness is {randomness!r}; only 'error', 'different' and 'same' are known"
+        )
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -69,19 +75,6 @@ def vmap(
         return _run_in_chunks(func, inputs, out_dims, randomness, chunk_size)
 
     return mapped
-
-
-def _check_options(randomness: str, chunk_size: int | None) -> None:
-    if randomness not in _RANDOMNESS:
-        raise AutogradError(
-            f"vmap: randomness is {randomness!r}; only 'error', 'different' and 'same' are known"
-        )
-    if chunk_size is None:
-        return
-    if not isinstance(chunk_size, int) or isinstance(chunk_size, bool) or chunk_size <= 0:
-        raise AutogradValueError(
-            f"vmap: chunk_size is {chunk_size!r}; it must be None or greater than 0"
-        )
 
 
 class _Inputs:
@@ -207,9 +200,10 @@ def _checked_dim(dim: Any, leaf: Any, path: str, name: str) -> int | None:
             f"and no tensor; say None for it in in_dims"
         )
     if not -leaf.ndim <= dim < leaf.ndim:
+        needed = f"some axis from {-leaf.ndim} to {leaf.ndim - 1} is needed"
         raise AutogradValueError(
-            f"vmap({name}): in_dims has axis {dim} for {path}, which has {leaf.ndim} axes: some "
-            f"axis from {-leaf.ndim} to {leaf.ndim - 1} is needed"
+            f"vmap({name}): in_dims has axis {dim} for {path}, which has {leaf.ndim} axes: "
+            f"{needed if leaf.ndim else 'say None for it in in_dims, or give it an axis'}"
         )
     return dim % leaf.ndim
 
