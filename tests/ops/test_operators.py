@@ -160,6 +160,20 @@ def test_second_derivatives_agree_with_finite_differences(op):
             check_derivatives(op, call, order=2, check_undefined_grad=False)
 
 
+@pytest.mark.parametrize(
+    "op", [op for op in OPS if op.differentiable and not op.has_complex], ids=lambda op: op.name
+)
+def test_complex_input_is_refused_or_differentiated_rightly(op):
+    for call in calls(op, is_complex=True):
+        if not any(np.iscomplexobj(x) for x in call.inputs):
+            continue
+        try:
+            call(call.inputs, pb.tensor)
+        except (TypeError, ValueError):
+            continue
+        check_derivatives(op, call, nondet_tol=1e-12)
+
+
 ELEMENT_BY_ELEMENT = {
     "multiply",
     "matmul",

@@ -906,7 +906,7 @@ class ExpBackward0(OperatorNode):
 class Exp2Backward0(OperatorNode):
     """exp2(Tensor self) -> Tensor
 
-    self: grad * result * 0.6931471805599453
+    self: grad * conj(result) * 0.6931471805599453
     """
 
     __slots__ = ("result", "result_c")
@@ -919,13 +919,13 @@ class Exp2Backward0(OperatorNode):
         if grad is None:
             return (None,) * len(node._edges)
         result = xp.load_output(node, saved_output(node, "result"))
-        return (grad * result * 0.6931471805599453,)
+        return (grad * xp.conj(result) * 0.6931471805599453,)
 
     def run(node, xp, grad, keep):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        results = (grad * result * 0.6931471805599453,)
+        results = (grad * result.conjugate() * 0.6931471805599453,)
         if not keep:
             node.result = FREED
         return results
@@ -4254,7 +4254,7 @@ def exp2_jvp(xp, self, self_t, result):
 
     result: auto_element_wise
     """
-    return xp.conj(xp.conj(self_t) * result * 0.6931471805599453)
+    return xp.conj(xp.conj(self_t) * xp.conj(result) * 0.6931471805599453)
 
 
 def exp2__cpu(self):

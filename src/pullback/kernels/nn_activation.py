@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.nn_bits import choose, keep
+from pullback.kernels.nn_bits import choose, keep, refuse_complex
 from pullback.kernels.nn_normal import normal_cdf, normal_pdf
 
 __all__ = [
@@ -63,6 +63,7 @@ _GELU_CUBE = 0.044715
 
 def softmax(x: Array, axis: int = -1) -> Array:
     """Exponentials that add up to one along an axis."""
+    refuse_complex("softmax", x)
     powers = np.exp(_below_maximum(x, axis))
     powers /= powers.sum(axis=axis, keepdims=True)
     return powers
@@ -70,6 +71,7 @@ def softmax(x: Array, axis: int = -1) -> Array:
 
 def log_softmax(x: Array, axis: int = -1) -> Array:
     """The logarithm of softmax, without the detour over small numbers."""
+    refuse_complex("log_softmax", x)
     shifted = _below_maximum(x, axis)
     if shifted.size:
         shifted -= np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
@@ -127,21 +129,25 @@ def leaky_relu(x: Array, negative_slope: float = 0.01) -> Array:
 
 def prelu(x: Array, weight: Array) -> Array:
     """The elements; negative ones times a weight that broadcasts."""
+    refuse_complex("prelu", x, weight)
     return np.where(x > 0, x, x * weight)
 
 
 def elu(x: Array, alpha: float = 1.0) -> Array:
     """The elements; negative ones bent towards -alpha."""
+    refuse_complex("elu", x)
     return _elu(x, alpha, 1.0, 1.0)
 
 
 def selu(x: Array) -> Array:
     """The elu whose constants keep mean 0 and variance 1 from layer to layer."""
+    refuse_complex("selu", x)
     return _elu(x, SELU_ALPHA, SELU_SCALE, 1.0)
 
 
 def celu(x: Array, alpha: float = 1.0) -> Array:
     """The elu that has a continuous derivative for every alpha."""
+    refuse_complex("celu", x)
     if alpha == 0:
         raise ZeroDivisionError("celu: alpha is 0, and the function divides by it")
     return _elu(x, alpha, 1.0, 1.0 / alpha)
@@ -169,6 +175,7 @@ def elu_curve(x: Array, alpha: float, scale: float, input_scale: float) -> Array
 
 def sigmoid(x: Array) -> Array:
     """The logistic function, exact in both tails and without overflow."""
+    refuse_complex("the logistic function in glu, silu and logsigmoid", x)
     return np.exp(np.minimum(x, 0)) / (1 + np.exp(-np.abs(x)))
 
 
@@ -179,6 +186,7 @@ def softplus(x: Array) -> Array:
 
 def silu(x: Array) -> Array:
     """The elements times their logistic function."""
+    refuse_complex("silu", x)
     return x * sigmoid(x)
 
 
@@ -190,6 +198,7 @@ def silu_slope(x: Array) -> Array:
 
 def mish(x: Array) -> Array:
     """The elements times tanh(softplus(x))."""
+    refuse_complex("mish", x)
     return x * np.tanh(softplus(x))
 
 
@@ -201,6 +210,7 @@ def mish_slope(x: Array) -> Array:
 
 def gelu(x: Array, approximate: str = "none") -> Array:
     """The elements times the probability that a normal variable is smaller."""
+    refuse_complex("gelu", x)
     if _is_tanh("gelu", approximate):
         return 0.5 * x * (1 + np.tanh(_GELU_SCALE * x * (1 + _GELU_CUBE * x * x)))
     return x * normal_cdf(x)
@@ -229,6 +239,7 @@ def hardsigmoid(x: Array) -> Array:
 
 def hardswish(x: Array) -> Array:
     """The elements times their hardsigmoid."""
+    refuse_complex("hardswish", x)
     return x * hardsigmoid(x)
 
 
@@ -262,11 +273,13 @@ def threshold(x: Array, threshold: float, value: float) -> Array:
 
 def softsign(x: Array) -> Array:
     """The elements divided by one more than their size."""
+    refuse_complex("softsign", x)
     return x / (1 + np.abs(x))
 
 
 def logsigmoid(x: Array) -> Array:
     """The logarithm of the logistic function, exact in both tails."""
+    refuse_complex("logsigmoid", x)
     return np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x)))
 
 

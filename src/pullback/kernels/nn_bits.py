@@ -10,12 +10,24 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Array", "add_at", "choose", "keep"]
+from pullback.errors import UnsupportedDtypeError
+
+__all__ = ["Array", "add_at", "choose", "keep", "refuse_complex"]
 
 Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
 
 _BITS = {np.dtype(f"f{size}"): np.dtype(f"i{size}") for size in (2, 4, 8)}
 _ROUNDS = 8  # equal places up to so often are added in rounds, longer runs one by one
+
+
+def refuse_complex(name: str, *operands: Any) -> None:
+    """Refuses complex numbers, where neither the values nor the derivatives are meant for them."""
+    for x in operands:
+        if isinstance(x, np.ndarray) and x.dtype.kind == "c":
+            raise UnsupportedDtypeError(
+                f"{name}: not implemented for complex numbers; take their real part or absolute "
+                f"value first"
+            )
 
 
 def keep(mask: Array, x: Array) -> Array:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.kernels.nn_bits import refuse_complex
+
 __all__ = ["Array", "euclidean", "length"]
 
 Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
@@ -15,6 +17,7 @@ _EXACT = 32  # up to so many coordinates, differences cost no more than products
 
 def length(x: Array, ord: float, axis: int) -> Array:
     """The norm of order `ord` along an axis, which is kept."""
+    refuse_complex("norms along an axis, as in normalize and pairwise_distance", x)
     if ord == 2:
         return np.sqrt(np.add.reduce(x * x, axis=axis, keepdims=True))
     size = np.abs(x)
@@ -31,6 +34,7 @@ def length(x: Array, ord: float, axis: int) -> Array:
 
 def euclidean(x: Array, y: Array) -> Array:
     """The distance of each row of (..., P, M) to each row of (..., R, M), as (..., P, R)."""
+    refuse_complex("cdist", x, y)
     if x.shape[-1] <= _EXACT:
         return np.sqrt(_by_differences(x, y))
     return np.sqrt(_by_products(x, y))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pullback.kernels.nn_activation import logsigmoid
+from pullback.kernels.nn_bits import refuse_complex
 
 __all__ = [
     "Array",
@@ -38,6 +39,7 @@ def reduced(name: str, loss: Any, reduction: str) -> Any:
 
 def _gap(x: Array, target: Array) -> Array:
     """The difference; a target of integers does not widen the input's dtype."""
+    refuse_complex("a loss of the difference", x, target)
     floating = isinstance(x, np.ndarray) and x.dtype.kind == "f"
     if floating and isinstance(target, np.ndarray) and target.dtype.kind in "biu":
         target = target.astype(x.dtype)
@@ -81,6 +83,7 @@ def _rounded(size: Array, bound: float) -> Array:
 
 def bce(x: Array, target: Array) -> Array:
     """The cross entropy of probabilities; logarithms are no smaller than -100."""
+    refuse_complex("binary_cross_entropy", x, target)
     if x.size and not (x.min() >= 0 and x.max() <= 1):
         raise ValueError(
             "binary_cross_entropy: the input lies between "
@@ -94,6 +97,7 @@ def bce(x: Array, target: Array) -> Array:
 
 def bce_with_logits(x: Array, target: Array, pos_weight: Array | None = None) -> Array:
     """The cross entropy of the logistic function of x, without the detour over probabilities."""
+    refuse_complex("binary_cross_entropy_with_logits", x, target)
     cost = -logsigmoid(x)
     if pos_weight is not None:
         cost = cost * (1 + (pos_weight - 1) * target)

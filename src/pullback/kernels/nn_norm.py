@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.kernels.nn_bits import refuse_complex
+
 __all__ = ["Array", "norm", "rms_norm"]
 
 Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
@@ -19,6 +21,7 @@ def norm(
 
     Mean and variance are results too, with the axes kept, because derivatives flow through them.
     """
+    refuse_complex("normalization by mean and variance", x)
     axes = tuple(axis)
     mean = np.mean(x, axis=axes, keepdims=True)
     centred = x - mean
@@ -30,6 +33,7 @@ def rms_norm(
     x: Array, weight: Array | None, axis: Sequence[int], eps: float
 ) -> tuple[Array, Array]:
     """The elements with mean square 1 over axes, times a weight; and the mean square before."""
+    refuse_complex("rms_norm", x)
     square = np.mean(x * x, axis=tuple(axis), keepdims=True)
     return _scaled(np.array(x, dtype=square.dtype), 1 / np.sqrt(square + eps), weight, None), square
 

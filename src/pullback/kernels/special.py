@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.errors import UnsupportedDtypeError
+from pullback.kernels.nn_bits import refuse_complex
 from pullback.kernels.pointwise import strong
 
 __all__ = [
@@ -190,6 +191,7 @@ def sigmoid(x: Any) -> Any:
 
 def logit(x: Any, eps: float | None = None) -> Any:
     """The inverse of the logistic function, of elements first moved into [eps, 1 - eps]."""
+    refuse_complex("logit", x)
     if eps is not None:
         x = np.minimum(np.maximum(x, eps), 1 - eps)
     with np.errstate(all="ignore"):
@@ -199,12 +201,14 @@ def logit(x: Any, eps: float | None = None) -> Any:
 
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
     """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
+    refuse_complex("softplus", x)
     scaled = x * beta
     return np.where(scaled > threshold, x, np.log1p(np.exp(np.minimum(scaled, threshold))) / beta)
 
 
 def xlogy(x: Any, y: Any) -> Any:
     """x log(y), and 0 where x is 0, unless y is NaN."""
+    refuse_complex("xlogy", x, y)
     x, y = strong(x, y)
     with np.errstate(all="ignore"):
         return np.where((x == 0) & ~np.isnan(y), 0, x * np.log(y))
@@ -212,6 +216,7 @@ def xlogy(x: Any, y: Any) -> Any:
 
 def xlog1py(x: Any, y: Any) -> Any:
     """x log(1 + y), and 0 where x is 0, unless y is NaN."""
+    refuse_complex("xlog1py", x, y)
     x, y = strong(x, y)
     with np.errstate(all="ignore"):
         return np.where((x == 0) & ~np.isnan(y), 0, x * np.log1p(y))
@@ -219,6 +224,7 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 def entr(x: Any) -> Any:
     """-x log(x); 0 at 0 and -inf for negative elements."""
+    refuse_complex("entr", x)
     with np.errstate(all="ignore"):
         return np.where(x == 0, 0, np.where(x < 0, -np.inf, -x * np.log(x)))
 

@@ -246,7 +246,7 @@ POWERS = [
     smooth("sqrt", 0.3),
     OpInfo("cbrt", unary(0.3), np.cbrt, has_complex=False, inplace="cbrt_"),
     smooth("exp"),
-    smooth("exp2", has_complex=False),
+    smooth("exp2"),
     smooth("expm1"),
     smooth("log", 0.3),
     smooth("log2", 0.3),
