@@ -159,3 +159,24 @@ def test_rule_2_36(lib):
     with lib.inference_mode(), forward_ad.dual_level():
         x = forward_ad.make_dual(lib.tensor([1.0, 2.0]), lib.tensor([1.0, 10.0]))
         assert forward_ad.unpack_dual(x * x).tangent is None
+
+
+def test_rule_6_24_a_base_follows_when_its_view_is_changed(lib):
+    class Scale(lib.Function):
+        @staticmethod
+        def forward(ctx, x, factor):
+            ctx.mark_dirty(x)
+            return x.mul_(factor)
+
+        @staticmethod
+        def jvp(ctx, x_t, factor_t):
+            return x_t.add_(factor_t)
+
+    fwd = lib.autograd.forward_ad
+    with fwd.dual_level():
+        base = lib.tensor([1.0, 2.0, 3.0])
+        earlier = base[:2]
+        Scale.apply(base[:1], fwd.make_dual(lib.tensor([5.0]), lib.tensor([7.0])))
+        assert base.tolist() == [5.0, 2.0, 3.0]
+        assert fwd.unpack_dual(base).tangent.tolist() == [7.0, 0.0, 0.0]
+        assert fwd.unpack_dual(earlier * 2).tangent.tolist() == [14.0, 0.0]

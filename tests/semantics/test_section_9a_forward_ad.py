@@ -220,6 +220,11 @@ def test_rule_9_8_earlier_views_follow_where_levels_nest():
     assert pb.func.jacfwd(f)(t(1.0, 2.0, 3.0)).tolist() == [0.0, 64.0, 216.0]
 
 
+def test_rule_9_2_what_is_no_tensor_cannot_be_unpacked():
+    with pytest.raises(TypeError, match="unpack_dual: a tensor is expected, not int"):
+        fwd.unpack_dual(3)
+
+
 @pytest.mark.usefixtures("level")
 def test_rule_9_9_a_tangent_follows_into_out():
     # PyTorch refuses; here out= is a write like any other, with its history and its tangent.

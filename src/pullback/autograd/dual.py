@@ -34,7 +34,7 @@ from pullback.errors import DerivativeMissingError
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["Function", "dual_kernel", "follow_base", "remember_tangents"]
+__all__ = ["Function", "dual_kernel", "follow_base", "remember_tangents", "write_tangent"]
 
 Function = Callable[..., Any]
 
@@ -260,6 +260,11 @@ def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
     if not written:
         set_tangent(output, level, tangent)
         return
+    write_tangent(output, level, tangent)
+
+
+def write_tangent(output: Tensor, level: Level, tangent: Tensor) -> None:
+    """Gives a tensor that was written to the tangent of what was written."""
     held = tangents_of(output).get(level)
     view = view_of(output)
     with StateGuard(end=TRANSFORM):  # tangents may be captured, and follow all the same

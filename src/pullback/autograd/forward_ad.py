@@ -143,6 +143,8 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """The primal and the tangent of a tensor; the tangent is None where it has none."""
+    if not isinstance(tensor, Tensor):
+        raise AutogradTypeError(f"unpack_dual: a tensor is expected, not {type(tensor).__name__}")
     if _level is None or level not in (None, 0):
         return UnpackedDualTensor(tensor, None)
     follow_base(tensor)

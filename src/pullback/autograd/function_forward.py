@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.autograd.dual import write_tangent
 from pullback.autograd.level import Level
 from pullback.autograd.tangents import set_tangent, tangents_of, zeros_like
 from pullback.autograd.view import view_of
@@ -63,7 +64,10 @@ def push_tangents(
                     "jvp is not modifying the forward mode gradients inplace, but forward modifies "
                     "its input in place; write to the tangent and return it"
                 )
-        elif view_of(output) is not None and view_of(tangent) is None:
+            if level not in tangents_of(output):
+                write_tangent(output, level, tangent)
+            continue
+        if view_of(output) is not None and view_of(tangent) is None:
             raise AutogradError(
                 "forward is returning a view but the jvp is not: take the same view of the tangent "
                 "(an input that is returned as it is counts as a view)"
