@@ -21,24 +21,27 @@ import numpy as np
 from pullback import creation
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_shape as shape
+from pullback._generated import operators
+from pullback.dispatch.modes import get_state
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
 __all__ = ["getitem", "iterate", "setitem"]
 
 _WHOLE = slice(None)
-_PLAIN = {int, slice, type(None)}
-_BOUNDS = (int, type(None))
+_getitem_calls = operators.getitem.calls
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
     """``x[key]``: a view for integers, slices and new axes, a copy where arrays are in the key."""
-    kind = type(key)
-    if kind is int:
-        return indexing._getitem(self, (key, ...))  # the ellipsis makes an array of one element
-    if kind is slice or (kind is tuple and not {*map(type, key)} - _PLAIN):
-        basic = _basic(key)
-        if basic is not None:
-            return indexing._getitem(self, basic)
+    # Loops over elements do nothing as often as this, so the call is dispatched here.
+    basic = (key, ...) if type(key) is int else _basic(key)
+    if basic is not None:
+        flags = self._flags
+        try:
+            kernel = _getitem_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators.getitem.link_call(flags)
+        return kernel(self, basic)  # type: ignore[no-any-return]
     plan = _take_apart(self, key)
     if plan.arrays is None:
         return indexing._getitem(self, plan.basic)
@@ -51,9 +54,12 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     """``x[key] = value``: a write to a view, or of single elements; recorded like any write."""
     if type(value) is not Tensor:
         value = creation.asarray(value) if type(value) in (list, tuple) else as_operand(value)
-    if type(key) is int:
-        target = indexing._getitem(self, (key, ...))
-        indexing.copy_(target, _without_leading_ones(value, target.ndim))
+    basic = (key, ...) if type(key) is int else _basic(key)
+    if basic is not None:
+        target = indexing._getitem(self, basic)
+        if value.ndim > target.ndim:
+            value = _without_leading_ones(value, target.ndim)
+        indexing.copy_(target, value)
         return
     plan = _take_apart(self, key)
     target = indexing._getitem(self, plan.basic) if plan.basic or plan.arrays is None else self
@@ -91,17 +97,26 @@ class _Plan:
         self.gap = gap
 
 
-def _basic(key: slice | tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """A key of integers and slices alone as it is; None where a slice has to be looked into."""
-    items = (key,) if type(key) is slice else key
-    for item in items:
-        if type(item) is slice and not (
-            type(item.start) in _BOUNDS
-            and type(item.stop) in _BOUNDS
-            and type(item.step) in _BOUNDS
-        ):
+def _basic(key: Any) -> tuple[Any, ...] | None:
+    """A key of plain integers, slices and the like as a tuple with one ellipsis, or None.
+
+    The ellipsis makes an array also of a single element.
+    """
+    is_open = True
+    for item in key if type(key) is tuple else (key,):
+        if type(item) is slice:
+            for bound in (item.start, item.stop, item.step):
+                if type(bound) is not int and bound is not None:
+                    return None
+        elif item is ...:
+            if not is_open:
+                return None
+            is_open = False
+        elif type(item) is not int and item is not None:
             return None
-    return (*items, ...)
+    if type(key) is not tuple:
+        key = (key,)
+    return (*key, ...) if is_open else key
 
 
 def _take_apart(self: Tensor, key: Any) -> _Plan:

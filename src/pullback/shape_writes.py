@@ -38,7 +38,8 @@ def _change(self: Tensor, name: str, step: Callable[[Tensor], Tensor]) -> Tensor
     made = view_of(new)
     own = view_of(self)
     if own is not None:
-        meta_of(self).view = made
+        assert made is not None
+        own.take_place_of(made)
     elif records:
         old, self._edge = self._edge, edge_of(new)
         if old is not None:

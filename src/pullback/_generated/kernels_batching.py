@@ -123,12 +123,16 @@ def _add_level_cpu(self, axis, level):
     return wrap(pullback.batching.crossing.add_level(self._array, axis, level))
 
 
+def _add_level_again(xp, base, axis, level):
+    return xp._add_level(base, axis, level)
+
+
 def _add_level_view(self, axis, level):
     return record_view(
         None,
         self,
         pullback.batching.crossing.add_level(self._array, axis, level),
-        lambda xp, base: xp._add_level(base, axis, level),
+        (_add_level_again, axis, level),
     )
 
 
@@ -153,7 +157,7 @@ def _add_level_record(self, axis, level):
         node,
         self,
         pullback.batching.crossing.add_level(self._array, axis, level),
-        lambda xp, base: xp._add_level(base, axis, level),
+        (_add_level_again, axis, level),
     )
 
 
@@ -169,12 +173,16 @@ def _expand_level_cpu(self, level, size):
     return wrap(pullback.batching.crossing.expand_level(self._array, level, size))
 
 
+def _expand_level_again(xp, base, level, size):
+    return xp._expand_level(base, level, size)
+
+
 def _expand_level_view(self, level, size):
     return record_view(
         None,
         self,
         pullback.batching.crossing.expand_level(self._array, level, size),
-        lambda xp, base: xp._expand_level(base, level, size),
+        (_expand_level_again, level, size),
     )
 
 
@@ -197,7 +205,7 @@ def _expand_level_record(self, level, size):
         node,
         self,
         pullback.batching.crossing.expand_level(self._array, level, size),
-        lambda xp, base: xp._expand_level(base, level, size),
+        (_expand_level_again, level, size),
     )
 
 

@@ -37,6 +37,7 @@ class CopyBackward0(OperatorNode):
     """
 
     __slots__ = ()
+    _erases = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -68,6 +69,7 @@ class FillBackward0(OperatorNode):
     """
 
     __slots__ = ()
+    _erases = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -688,6 +690,7 @@ class ZeroBackward0(OperatorNode):
     """
 
     __slots__ = ()
+    _erases = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -804,12 +807,13 @@ def getitem_cpu(self, index):
     return wrap(kernels.indexing.getitem(self._array, index))
 
 
+def getitem_again(xp, base, index):
+    return xp.getitem(base, index)
+
+
 def getitem_view(self, index):
     return record_view(
-        None,
-        self,
-        kernels.indexing.getitem(self._array, index),
-        lambda xp, base: xp.getitem(base, index),
+        None, self, kernels.indexing.getitem(self._array, index), (getitem_again, index)
     )
 
 
@@ -829,10 +833,7 @@ def getitem_record(self, index):
     node.self_shape = self._array.shape
     node.index = index
     return record_view(
-        node,
-        self,
-        kernels.indexing.getitem(self._array, index),
-        lambda xp, base: xp.getitem(base, index),
+        node, self, kernels.indexing.getitem(self._array, index), (getitem_again, index)
     )
 
 

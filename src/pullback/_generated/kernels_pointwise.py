@@ -4866,10 +4866,12 @@ def imag_cpu(self):
     return wrap(kernels.pointwise.imag(self._array))
 
 
+def imag_again(xp, base):
+    return xp.imag(base)
+
+
 def imag_view(self):
-    return record_view(
-        None, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base)
-    )
+    return record_view(None, self, kernels.pointwise.imag(self._array), (imag_again,))
 
 
 def imag_node(self):
@@ -4883,9 +4885,7 @@ def imag_record(self):
     node = ImagBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return record_view(
-        node, self, kernels.pointwise.imag(self._array), lambda xp, base: xp.imag(base)
-    )
+    return record_view(node, self, kernels.pointwise.imag(self._array), (imag_again,))
 
 
 def imag_jvp(xp, self, self_t, result):
@@ -6126,10 +6126,12 @@ def real_cpu(self):
     return wrap(kernels.pointwise.real(self._array))
 
 
+def real_again(xp, base):
+    return xp.real(base)
+
+
 def real_view(self):
-    return record_view(
-        None, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base)
-    )
+    return record_view(None, self, kernels.pointwise.real(self._array), (real_again,))
 
 
 def real_node(self):
@@ -6143,9 +6145,7 @@ def real_record(self):
     node = RealBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return record_view(
-        node, self, kernels.pointwise.real(self._array), lambda xp, base: xp.real(base)
-    )
+    return record_view(node, self, kernels.pointwise.real(self._array), (real_again,))
 
 
 def real_jvp(xp, self, self_t, result):
@@ -7037,12 +7037,13 @@ def view_as_complex_cpu(self):
     return wrap(kernels.pointwise.view_as_complex(self._array))
 
 
+def view_as_complex_again(xp, base):
+    return xp.view_as_complex(base)
+
+
 def view_as_complex_view(self):
     return record_view(
-        None,
-        self,
-        kernels.pointwise.view_as_complex(self._array),
-        lambda xp, base: xp.view_as_complex(base),
+        None, self, kernels.pointwise.view_as_complex(self._array), (view_as_complex_again,)
     )
 
 
@@ -7058,10 +7059,7 @@ def view_as_complex_record(self):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     return record_view(
-        node,
-        self,
-        kernels.pointwise.view_as_complex(self._array),
-        lambda xp, base: xp.view_as_complex(base),
+        node, self, kernels.pointwise.view_as_complex(self._array), (view_as_complex_again,)
     )
 
 
@@ -7077,12 +7075,13 @@ def view_as_real_cpu(self):
     return wrap(kernels.pointwise.view_as_real(self._array))
 
 
+def view_as_real_again(xp, base):
+    return xp.view_as_real(base)
+
+
 def view_as_real_view(self):
     return record_view(
-        None,
-        self,
-        kernels.pointwise.view_as_real(self._array),
-        lambda xp, base: xp.view_as_real(base),
+        None, self, kernels.pointwise.view_as_real(self._array), (view_as_real_again,)
     )
 
 
@@ -7098,10 +7097,7 @@ def view_as_real_record(self):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     return record_view(
-        node,
-        self,
-        kernels.pointwise.view_as_real(self._array),
-        lambda xp, base: xp.view_as_real(base),
+        node, self, kernels.pointwise.view_as_real(self._array), (view_as_real_again,)
     )
 
 

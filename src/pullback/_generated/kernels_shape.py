@@ -537,12 +537,16 @@ def as_strided_cpu(self, shape, strides, storage_offset=0):
     return wrap(kernels.shape.as_strided(self._array, shape, strides, storage_offset))
 
 
+def as_strided_again(xp, base, shape, strides, storage_offset):
+    return xp.as_strided(base, shape, strides, storage_offset)
+
+
 def as_strided_view(self, shape, strides, storage_offset=0):
     return record_view(
         None,
         self,
         kernels.shape.as_strided(self._array, shape, strides, storage_offset),
-        lambda xp, base: xp.as_strided(base, shape, strides, storage_offset),
+        (as_strided_again, shape, strides, storage_offset),
     )
 
 
@@ -569,7 +573,7 @@ def as_strided_record(self, shape, strides, storage_offset=0):
         node,
         self,
         kernels.shape.as_strided(self._array, shape, strides, storage_offset),
-        lambda xp, base: xp.as_strided(base, shape, strides, storage_offset),
+        (as_strided_again, shape, strides, storage_offset),
     )
 
 
@@ -585,12 +589,13 @@ def broadcast_to_cpu(self, shape):
     return wrap(kernels.shape.broadcast_to(self._array, shape))
 
 
+def broadcast_to_again(xp, base, shape):
+    return xp.broadcast_to(base, shape)
+
+
 def broadcast_to_view(self, shape):
     return record_view(
-        None,
-        self,
-        kernels.shape.broadcast_to(self._array, shape),
-        lambda xp, base: xp.broadcast_to(base, shape),
+        None, self, kernels.shape.broadcast_to(self._array, shape), (broadcast_to_again, shape)
     )
 
 
@@ -606,10 +611,7 @@ def broadcast_to_record(self, shape):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     return record_view(
-        node,
-        self,
-        kernels.shape.broadcast_to(self._array, shape),
-        lambda xp, base: xp.broadcast_to(base, shape),
+        node, self, kernels.shape.broadcast_to(self._array, shape), (broadcast_to_again, shape)
     )
 
 
@@ -687,12 +689,16 @@ def diagonal_cpu(self, offset=0, axis1=0, axis2=1):
     return wrap(kernels.shape.diagonal(self._array, offset, axis1, axis2))
 
 
+def diagonal_again(xp, base, offset, axis1, axis2):
+    return xp.diagonal(base, offset, axis1, axis2)
+
+
 def diagonal_view(self, offset=0, axis1=0, axis2=1):
     return record_view(
         None,
         self,
         kernels.shape.diagonal(self._array, offset, axis1, axis2),
-        lambda xp, base: xp.diagonal(base, offset, axis1, axis2),
+        (diagonal_again, offset, axis1, axis2),
     )
 
 
@@ -719,7 +725,7 @@ def diagonal_record(self, offset=0, axis1=0, axis2=1):
         node,
         self,
         kernels.shape.diagonal(self._array, offset, axis1, axis2),
-        lambda xp, base: xp.diagonal(base, offset, axis1, axis2),
+        (diagonal_again, offset, axis1, axis2),
     )
 
 
@@ -769,12 +775,13 @@ def expand_dims_cpu(self, axis=0):
     return wrap(kernels.shape.expand_dims(self._array, axis))
 
 
+def expand_dims_again(xp, base, axis):
+    return xp.expand_dims(base, axis)
+
+
 def expand_dims_view(self, axis=0):
     return record_view(
-        None,
-        self,
-        kernels.shape.expand_dims(self._array, axis),
-        lambda xp, base: xp.expand_dims(base, axis),
+        None, self, kernels.shape.expand_dims(self._array, axis), (expand_dims_again, axis)
     )
 
 
@@ -792,10 +799,7 @@ def expand_dims_record(self, axis=0):
     node._hooks = None
     node.self_shape = self._array.shape
     return record_view(
-        node,
-        self,
-        kernels.shape.expand_dims(self._array, axis),
-        lambda xp, base: xp.expand_dims(base, axis),
+        node, self, kernels.shape.expand_dims(self._array, axis), (expand_dims_again, axis)
     )
 
 
@@ -839,12 +843,13 @@ def matrix_transpose_cpu(self):
     return wrap(kernels.shape.matrix_transpose(self._array))
 
 
+def matrix_transpose_again(xp, base):
+    return xp.matrix_transpose(base)
+
+
 def matrix_transpose_view(self):
     return record_view(
-        None,
-        self,
-        kernels.shape.matrix_transpose(self._array),
-        lambda xp, base: xp.matrix_transpose(base),
+        None, self, kernels.shape.matrix_transpose(self._array), (matrix_transpose_again,)
     )
 
 
@@ -860,10 +865,7 @@ def matrix_transpose_record(self):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     return record_view(
-        node,
-        self,
-        kernels.shape.matrix_transpose(self._array),
-        lambda xp, base: xp.matrix_transpose(base),
+        node, self, kernels.shape.matrix_transpose(self._array), (matrix_transpose_again,)
     )
 
 
@@ -879,12 +881,16 @@ def moveaxis_cpu(self, source, destination):
     return wrap(kernels.shape.moveaxis(self._array, source, destination))
 
 
+def moveaxis_again(xp, base, source, destination):
+    return xp.moveaxis(base, source, destination)
+
+
 def moveaxis_view(self, source, destination):
     return record_view(
         None,
         self,
         kernels.shape.moveaxis(self._array, source, destination),
-        lambda xp, base: xp.moveaxis(base, source, destination),
+        (moveaxis_again, source, destination),
     )
 
 
@@ -907,7 +913,7 @@ def moveaxis_record(self, source, destination):
         node,
         self,
         kernels.shape.moveaxis(self._array, source, destination),
-        lambda xp, base: xp.moveaxis(base, source, destination),
+        (moveaxis_again, source, destination),
     )
 
 
@@ -923,12 +929,13 @@ def permute_dims_cpu(self, axes=None):
     return wrap(kernels.shape.permute_dims(self._array, axes))
 
 
+def permute_dims_again(xp, base, axes):
+    return xp.permute_dims(base, axes)
+
+
 def permute_dims_view(self, axes=None):
     return record_view(
-        None,
-        self,
-        kernels.shape.permute_dims(self._array, axes),
-        lambda xp, base: xp.permute_dims(base, axes),
+        None, self, kernels.shape.permute_dims(self._array, axes), (permute_dims_again, axes)
     )
 
 
@@ -946,10 +953,7 @@ def permute_dims_record(self, axes=None):
     node._hooks = None
     node.axes = axes
     return record_view(
-        node,
-        self,
-        kernels.shape.permute_dims(self._array, axes),
-        lambda xp, base: xp.permute_dims(base, axes),
+        node, self, kernels.shape.permute_dims(self._array, axes), (permute_dims_again, axes)
     )
 
 
@@ -997,12 +1001,16 @@ def reshape_cpu(self, shape, order="C", *, copy=None):
     return wrap(kernels.shape.reshape(self._array, shape, order, copy=copy))
 
 
+def reshape_again(xp, base, shape, order, copy):
+    return xp.reshape(base, shape, order, copy=copy)
+
+
 def reshape_view(self, shape, order="C", *, copy=None):
     return record_view(
         None,
         self,
         kernels.shape.reshape(self._array, shape, order, copy=copy),
-        lambda xp, base: xp.reshape(base, shape, order, copy=copy),
+        (reshape_again, shape, order, copy),
     )
 
 
@@ -1025,7 +1033,7 @@ def reshape_record(self, shape, order="C", *, copy=None):
         node,
         self,
         kernels.shape.reshape(self._array, shape, order, copy=copy),
-        lambda xp, base: xp.reshape(base, shape, order, copy=copy),
+        (reshape_again, shape, order, copy),
     )
 
 
@@ -1071,12 +1079,16 @@ def sliding_window_view_cpu(self, window_shape, axis=None):
     return wrap(kernels.shape.sliding_window_view(self._array, window_shape, axis))
 
 
+def sliding_window_view_again(xp, base, window_shape, axis):
+    return xp.sliding_window_view(base, window_shape, axis)
+
+
 def sliding_window_view_view(self, window_shape, axis=None):
     return record_view(
         None,
         self,
         kernels.shape.sliding_window_view(self._array, window_shape, axis),
-        lambda xp, base: xp.sliding_window_view(base, window_shape, axis),
+        (sliding_window_view_again, window_shape, axis),
     )
 
 
@@ -1101,7 +1113,7 @@ def sliding_window_view_record(self, window_shape, axis=None):
         node,
         self,
         kernels.shape.sliding_window_view(self._array, window_shape, axis),
-        lambda xp, base: xp.sliding_window_view(base, window_shape, axis),
+        (sliding_window_view_again, window_shape, axis),
     )
 
 
@@ -1117,12 +1129,16 @@ def split_cpu(self, indices_or_sections, axis=0):
     return [wrap(array) for array in kernels.shape.split(self._array, indices_or_sections, axis)]
 
 
+def split_again(xp, base, indices_or_sections, axis, number):
+    return xp.split_part(base, indices_or_sections, axis, number)
+
+
 def split_view(self, indices_or_sections, axis=0):
     return record_views(
         None,
         self,
         kernels.shape.split(self._array, indices_or_sections, axis),
-        lambda xp, base, number: xp.split_part(base, indices_or_sections, axis, number),
+        (split_again, indices_or_sections, axis),
     )
 
 
@@ -1147,7 +1163,7 @@ def split_record(self, indices_or_sections, axis=0):
         node,
         self,
         kernels.shape.split(self._array, indices_or_sections, axis),
-        lambda xp, base, number: xp.split_part(base, indices_or_sections, axis, number),
+        (split_again, indices_or_sections, axis),
     )
 
 
@@ -1163,13 +1179,12 @@ def squeeze_cpu(self, axis=None):
     return wrap(kernels.shape.squeeze(self._array, axis))
 
 
+def squeeze_again(xp, base, axis):
+    return xp.squeeze(base, axis)
+
+
 def squeeze_view(self, axis=None):
-    return record_view(
-        None,
-        self,
-        kernels.shape.squeeze(self._array, axis),
-        lambda xp, base: xp.squeeze(base, axis),
-    )
+    return record_view(None, self, kernels.shape.squeeze(self._array, axis), (squeeze_again, axis))
 
 
 def squeeze_node(self, axis=None):
@@ -1185,12 +1200,7 @@ def squeeze_record(self, axis=None):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     node.self_shape = self._array.shape
-    return record_view(
-        node,
-        self,
-        kernels.shape.squeeze(self._array, axis),
-        lambda xp, base: xp.squeeze(base, axis),
-    )
+    return record_view(node, self, kernels.shape.squeeze(self._array, axis), (squeeze_again, axis))
 
 
 def squeeze_jvp(xp, self, axis, self_t, result):
@@ -1237,12 +1247,16 @@ def swapaxes_cpu(self, axis1, axis2):
     return wrap(kernels.shape.swapaxes(self._array, axis1, axis2))
 
 
+def swapaxes_again(xp, base, axis1, axis2):
+    return xp.swapaxes(base, axis1, axis2)
+
+
 def swapaxes_view(self, axis1, axis2):
     return record_view(
         None,
         self,
         kernels.shape.swapaxes(self._array, axis1, axis2),
-        lambda xp, base: xp.swapaxes(base, axis1, axis2),
+        (swapaxes_again, axis1, axis2),
     )
 
 
@@ -1265,7 +1279,7 @@ def swapaxes_record(self, axis1, axis2):
         node,
         self,
         kernels.shape.swapaxes(self._array, axis1, axis2),
-        lambda xp, base: xp.swapaxes(base, axis1, axis2),
+        (swapaxes_again, axis1, axis2),
     )
 
 
@@ -1367,13 +1381,12 @@ def unbind_cpu(self, axis=0):
     return [wrap(array) for array in kernels.shape.unbind(self._array, axis)]
 
 
+def unbind_again(xp, base, axis, number):
+    return xp.unbind_part(base, axis, number)
+
+
 def unbind_view(self, axis=0):
-    return record_views(
-        None,
-        self,
-        kernels.shape.unbind(self._array, axis),
-        lambda xp, base, number: xp.unbind_part(base, axis, number),
-    )
+    return record_views(None, self, kernels.shape.unbind(self._array, axis), (unbind_again, axis))
 
 
 def unbind_node(self, axis=0):
@@ -1389,12 +1402,7 @@ def unbind_record(self, axis=0):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     node.axis = axis
-    return record_views(
-        node,
-        self,
-        kernels.shape.unbind(self._array, axis),
-        lambda xp, base, number: xp.unbind_part(base, axis, number),
-    )
+    return record_views(node, self, kernels.shape.unbind(self._array, axis), (unbind_again, axis))
 
 
 def unbind_jvp(xp, self, axis, self_t, result):

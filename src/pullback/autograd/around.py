@@ -132,7 +132,7 @@ def view_around(kernel: Function, name: str) -> Function:
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         results = kernel(self, *args, **kwargs)
-        return _as_views(None, self, results, _again(name, args, kwargs))
+        return _as_views(None, self, results, name, args, kwargs)
 
     return call
 
@@ -146,20 +146,24 @@ def record_view_around(kernel: Function, make_node: Function, name: str, marks: 
             mark(node)
         pack_inputs(node)
         results = kernel(self, *args, **kwargs)
-        views = _as_views(node, self, results, _again(name, args, kwargs))
+        views = _as_views(node, self, results, name, args, kwargs)
         _finish(node, views, node)
         return views
 
     return call
 
 
-def _again(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Function:
-    """Makes a view again from its base."""
-    return lambda xp, base: getattr(xp, name)(base, *args, **kwargs)
-
-
-def _as_views(node: Any, parent: Tensor, results: Any, step: Function) -> Any:
+def _as_views(node: Any, parent: Tensor, results: Any, *step: Any) -> Any:
+    """Notes how to make results again: by the operator of a name, with these arguments."""
     if isinstance(results, list | tuple):
-        pick = lambda xp, base, number: step(xp, base)[number]  # noqa: E731 - a replay, like step
-        return record_views(node, parent, [result._array for result in results], pick)
-    return record_view(node, parent, results._array, step)
+        arrays = [result._array for result in results]
+        return record_views(node, parent, arrays, (_one_again, *step))
+    return record_view(node, parent, results._array, (_again, *step))
+
+
+def _again(xp: Any, base: Any, name: str, args: Any, kwargs: Any) -> Any:
+    return getattr(xp, name)(base, *args, **kwargs)
+
+
+def _one_again(xp: Any, base: Any, name: str, args: Any, kwargs: Any, number: int) -> Any:
+    return _again(xp, base, name, args, kwargs)[number]

@@ -136,8 +136,12 @@ def _alias(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
     with AutoGradMode(False):
         held = tensor._array
         array = held if isinstance(held, Payload) else held[...]
-        alias = make_view(tensor, array, lambda xp, base: xp.reshape(base, base.shape), None)
+        alias = make_view(tensor, array, (_same,), None)
     return alias if edge is None else _given(alias, edge, kind)
+
+
+def _same(xp: Any, base: Any) -> Any:
+    return xp.reshape(base, base.shape)
 
 
 def _new(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:

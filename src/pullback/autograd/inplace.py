@@ -20,16 +20,14 @@ import numpy as np
 from pullback.autograd.level import check_capture
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.node import Edge, Node, next_sequence_number
+from pullback.autograd.node import NO_EDGE, Edge, Node, get_following
 from pullback.autograd.view import (
-    Replay,
     edge_of,
     is_left_behind,
     left_behind_error,
     move_retained,
     refresh,
     requires_grad,
-    view_of,
 )
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, MUTATION, TRANSFORM, NormalModeGuard, get_state
@@ -42,8 +40,7 @@ from pullback.tensor.memory import (
     layout_of,
     overwrite,
 )
-from pullback.tensor.meta import Creation, View
-from pullback.tensor.payload import Payload
+from pullback.tensor.meta import Creation, Step, View
 from pullback.tensor.tensor import NO_COUNTER, TRACKED, Tensor, version_of, wrap
 
 __all__ = [
@@ -56,6 +53,8 @@ __all__ = [
     "write_by",
     "write_out",
 ]
+
+_ndarray = np.ndarray
 
 
 def check_inplace(tensor: Tensor, records: bool, *inputs: Tensor | None) -> None:
@@ -78,8 +77,8 @@ def check_inplace(tensor: Tensor, records: bool, *inputs: Tensor | None) -> None
         announce_write(tensor)
     if state.modes & INFERENCE or not state.keep & REQUIRES_GRAD:
         return
-    view = view_of(tensor)
-    if view is not None:
+    view = tensor._meta
+    if type(view) is View:
         _check_view(tensor, view, records)
     elif tensor._flags & REQUIRES_GRAD and tensor._edge is None:
         raise leaf_error("a leaf Variable", "used in an in-place operation")
@@ -102,33 +101,38 @@ def leaf_error(what: str, how: str) -> InplaceError:
 
 
 def _check_view(tensor: Tensor, view: View, records: bool) -> None:
-    needs_grad = requires_grad(tensor)
+    needs_grad = tensor._flags & REQUIRES_GRAD or requires_grad(tensor)
     if not (records or needs_grad):
         return
     if is_left_behind(view):
         raise left_behind_error()
+    if view.creation is not Creation.RECORDED:
+        raise _creation_error(view)
+    if needs_grad and view.base._edge is None:
+        raise leaf_error("a view of a leaf Variable", "used in an in-place operation")
+
+
+def _creation_error(view: View) -> InplaceError:
+    """The error for a write to a view that was made where writes would be lost."""
     if view.creation is Creation.INFERENCE:
-        raise InplaceError(
+        return InplaceError(
             "a view was created in inference mode and is being modified inplace in normal mode. "
             "Make the view outside of inference mode, or clone() it."
         )
     if view.creation is Creation.NO_GRAD:
-        raise InplaceError(
+        return InplaceError(
             "a view was created in no_grad mode and is being modified inplace with grad mode "
             "enabled. Make the view outside no_grad, or write inside it."
         )
     if view.creation is Creation.CUSTOM_SEVERAL:
-        raise InplaceError(
+        return InplaceError(
             "a view is being modified inplace that is the output of a function that returns "
             "multiple views: a custom Function. clone() it first."
         )
-    if view.creation is Creation.CUSTOM:
-        raise InplaceError(
-            "a view was created inside a custom Function, or is an input that one has returned, "
-            "and is being modified inplace. That would bypass its backward; clone() it first."
-        )
-    if needs_grad and view.base._edge is None:
-        raise leaf_error("a view of a leaf Variable", "used in an in-place operation")
+    return InplaceError(
+        "a view was created inside a custom Function, or is an input that one has returned, "
+        "and is being modified inplace. That would bypass its backward; clone() it first."
+    )
 
 
 def write(tensor: Tensor, array: Any, name: str) -> None:
@@ -136,8 +140,10 @@ def write(tensor: Tensor, array: Any, name: str) -> None:
     target = tensor._array
     if array is not target:  # else the kernel has checked and written by itself
         overwrite(target, np.asarray(array), name)
-    counter = version_of(tensor)
-    if counter is not NO_COUNTER:
+    counter = tensor._counter
+    if counter is None:
+        tensor._counter = [1]
+    elif counter is not NO_COUNTER:
         counter[0] += 1
 
 
@@ -172,23 +178,35 @@ def write_out(result: Any, out: Tensor, name: str) -> Tensor:
 class CopySlices(Node):
     """A write to a view, seen from its base."""
 
-    __slots__ = ("fn", "layout", "maker", "number", "place", "replay")
-    _saves: ClassVar[tuple[str, ...]] = ("fn", "replay")
+    __slots__ = ("fn", "layout", "maker", "number", "place", "step")
+    _saves: ClassVar[tuple[str, ...]] = ("fn", "step")
 
-    def __init__(self, base: Tensor, replay: Replay, fn: Node, place: int, number: int):
+    def __init__(self, base: Tensor, step: Step, fn: Node, place: int, number: int):
         self.fn = fn
-        self.replay = replay
+        self.step = step  # makes the view
         self.place = place  # of the overwritten value among the inputs of `fn`
         self.number = number  # of the written value among its outputs
         # A view of the base is a view of its gradient only if the memory runs the same way.
         held = base._array
-        self.layout = held.layout if isinstance(held, Payload) else layout_of(held)
-        self.maker = held.maker() if isinstance(held, Payload) else None
-        self._edges = (*fn._edges[:place], edge_of(base), *fn._edges[place + 1 :])
-        self._seq = next_sequence_number()
-        self._shape = base.shape
-        self._dtype = base.dtype
+        if type(held) is _ndarray:
+            self.layout = layout_of(held)
+            self.maker = None
+        else:
+            self.layout = held.layout
+            self.maker = held.maker()
+        edges = fn._edges
+        self._edges = (*edges[:place], base._edge or edge_of(base), *edges[place + 1 :])
+        if fn._erases:  # then nobody asks for the zeros that it would return for the old value
+            fn._edges = (*edges[:place], NO_EDGE, *edges[place + 1 :])
+        self._seq = get_following()()
+        self._shape = held.shape
+        self._dtype = held.dtype
         self._hooks = None
+
+    def replay(self, xp: Any, base: Any) -> Any:
+        """The part of something of the base's shape that belongs to the view."""
+        step = self.step
+        return step[0](xp, base, *step[1:])
 
     def release(self) -> None:
         """Lets go of what the write itself saved."""
@@ -212,12 +230,20 @@ class CopySlices(Node):
 
     def run_on(self, grad: Any, is_owned: bool, keep: bool) -> tuple[Any, ...]:
         """``run`` on a gradient that may be written to if nobody else holds it."""
-        if not (is_owned and type(grad) is np.ndarray and layout_of(grad) == self.layout):
+        if not (is_owned and type(grad) is _ndarray and layout_of(grad) == self.layout):
             grad = arrays.in_layout(grad, self.layout)
-        results = self._replace(arrays, grad)
-        if not keep:
-            self.release()
-        return results
+        fn = self.fn
+        if fn._outputs != 1:
+            results = self._replace(arrays, grad)
+            if not keep:
+                self.release()
+            return results
+        part = self.replay(arrays, grad)
+        gradients = [*fn.run(arrays, part.copy("K"), keep)]
+        new = gradients[self.place]
+        part[...] = 0 if new is None else new
+        gradients[self.place] = grad
+        return tuple(gradients)
 
     def _replace(self, xp: Any, whole: Any) -> tuple[Any, ...]:
         part = self.replay(xp, whole)
@@ -238,15 +264,15 @@ def rebase_history(tensor: Tensor, node: Node, place: int = 0, number: int = 0) 
 
     `place` says which input of the node the overwritten value is, `number` which output the new.
     """
-    view = view_of(tensor)
-    if view is not None:
+    view = tensor._meta
+    if type(view) is View:
         base = view.base
         old = base._edge
         # The node keeps the edge of the view's old value; the base's own history goes on with it.
-        base._edge = (CopySlices(base, view.replay, node, place, number), 0)
+        base._edge = (CopySlices(base, view.step, node, place, number), 0)
         base._flags = base._flags & ~PLAIN_VIEW | REQUIRES_GRAD
         tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
-        if old is not None:
+        if old is not None and old[0]._hooks is not None:
             move_retained(old, base._edge)
         if tensor._meta is not None and tensor._meta.retains_grad:  # else when it is next used
             refresh(tensor)

@@ -134,6 +134,8 @@ class Node:
     _is_exact: ClassVar[bool] = False
     # Whether every gradient that ``run`` returns is a new array, which nobody else holds.
     _makes_new: ClassVar[bool] = False
+    # Whether it is a write that leaves nothing of the old value, whose gradient then is zero.
+    _erases: ClassVar[bool] = False
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.
     _narrows: ClassVar[bool] = True
     _origin: ClassVar[str] = ""  # for errors: where a formula that is user code comes from

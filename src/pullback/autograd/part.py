@@ -42,4 +42,11 @@ class Part:
 
     def add_to(self, whole: NDArray[Any]) -> None:
         """Adds the part to a gradient that may be written to."""
-        whole[self.index] += self.grad
+        grad, index = self.grad, self.index
+        if isinstance(grad, np.generic) and index and index[-1] is Ellipsis:
+            index = index[:-1]  # numbers are added several times as fast as arrays of one element
+        part = whole[index]
+        if type(part) is np.ndarray:
+            part += grad
+        else:
+            whole[index] = part + grad

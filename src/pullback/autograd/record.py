@@ -7,7 +7,6 @@ hooks) and make the same graph with ``attach``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,9 @@ from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, make_view
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.tensor.meta import Step, View
 from pullback.tensor.payload import Payload, shares_memory
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, wrap
 
 __all__ = [
     "attach",
@@ -104,21 +104,48 @@ def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
 def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) -> Tensor:
     """Writes a result into a tensor, and makes `node` its history if there is one."""
     write(tensor, result, name)
-    if node is not None and tensor.dtype.kind in "fc":
-        node._seq = next_sequence_number()
-        node._shape = tensor.shape
-        node._dtype = tensor.dtype
+    array = tensor._array
+    if node is not None and array.dtype.kind in "fc":
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = array.dtype
         rebase_history(tensor, node)
     return tensor
 
 
-def record_view(
-    node: Node | None, parent: Tensor, array: Any, step: Callable[[Any, Any], Any]
-) -> Tensor:
+def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Tensor:
     """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
     base, whole = getattr(array, "base", None), parent._array
     # What has the parent's memory, or the memory that the parent has, needs no search for it.
     is_view = base is not None and (base is whole or base is getattr(whole, "base", None))
+    counter = parent._counter
+    if (
+        is_view
+        and node is not None
+        and type(array) is _ndarray
+        and type(parent._meta) is not View
+        and (counter is None or type(counter) is list)
+    ):
+        # Programs that index in loops make nothing but such views, so it takes no further call.
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = array.dtype
+        if counter is None:
+            counter = parent._counter = [0]
+        tensor = _new(Tensor)
+        tensor._array = array
+        tensor._flags = _RECORDED_FLAGS
+        tensor._edge = None
+        tensor._counter = counter
+        tensor._meta = view = View()
+        view.base = parent
+        view.step = step
+        view.edge = (node, 0)
+        view.version = counter[0]
+        view.base_edge = parent._edge
+        if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
+            note_tensor(counter, tensor)
+        return tensor
     if not is_view and array.size and not shares_memory(array, whole):
         copy = fresh(array)
         if node is not None:
@@ -140,23 +167,17 @@ def recorded_list(node: Any, results: Any) -> list[Tensor]:
     return list(recorded_several(node, results, (True,) * len(results)))
 
 
-def record_views(
-    node: Any, parent: Tensor, results: Any, step: Callable[[Any, Any, int], Any]
-) -> list[Tensor]:
-    """The tensors of several views of one parent; `step` makes each again by its number."""
+def record_views(node: Any, parent: Tensor, results: Any, step: Step) -> list[Tensor]:
+    """The tensors of several views of one parent; `step` makes each again, given its number."""
     results = list(results)
     if node is not None:
         node._outputs = len(results)
         node._seq = next_sequence_number()
         _describe(node, results)
     return [
-        make_view(parent, array, _picking(step, number), node, number)
+        make_view(parent, array, (*step, number), node, number)
         for number, array in enumerate(results)
     ]
-
-
-def _picking(step: Callable[[Any, Any, int], Any], number: int) -> Callable[[Any, Any], Any]:
-    return lambda xp, base: step(xp, base, number)
 
 
 def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:

@@ -24,7 +24,7 @@ from pullback.autograd.around import (
 )
 from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.view import requires_grad
+from pullback.autograd.view import requires_grad, view_of
 from pullback.batching import declare, is_random, random_kernel
 from pullback.dispatch import fallthrough_kernel
 from pullback.dispatch.keys import (
@@ -255,7 +255,7 @@ def _meta_kernel(rule: str | Function, cpu: Function) -> Kernel:
 
 def _has_changed(tensor: Tensor) -> bool:
     """Whether the base of a view has become something to look after."""
-    view = None if tensor._meta is None else tensor._meta.view
+    view = view_of(tensor)
     return view is not None and bool(view.base._flags & (REQUIRES_GRAD | DUAL))
 
 

@@ -19,7 +19,7 @@ from pullback.autograd.node import FREED, Node, freed_error
 from pullback.autograd.running import NeedsPassError, current_graph_task
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, SavedVersionError
-from pullback.tensor.meta import Meta
+from pullback.tensor.meta import Meta, View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, meta_of, version_of, wrap
 
 __all__ = [
@@ -63,7 +63,7 @@ class SavedOutput:
 
 
 def _written_base(meta: Meta) -> ref[Node] | None:
-    edge = None if meta.view is None else meta.view.base._edge
+    edge = meta.base._edge if type(meta) is View else None
     return None if edge is None else ref(edge[0])
 
 
@@ -186,7 +186,7 @@ def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
     else:
         shape, now = value.shape, version(value)
         producer, number = value._edge or (None, 0)
-        plain = "a leaf" if value._meta is None or value._meta.view is None else "a view"
+        plain = "a view" if type(value._meta) is View else "a leaf"
         origin = plain if producer is None else f"output {number} of {producer.name()}"
     if is_anomaly_enabled():
         hint = "the backtrace further above shows the operation that failed to compute its gradient"

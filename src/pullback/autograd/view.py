@@ -3,7 +3,7 @@
 A view shares its base's version counter and keeps how to make it again from the base::
 
     a = w * 1           a ── MulBackward0 ── w
-    v = a[:2]           v: base a, replay = "take [:2]", edge = the slicing, at version 0
+    v = a[:2]           v: base a, step = "take [:2]", edge = the slicing, at version 0
     a.mul_(5)           a ── MulBackward0' ── MulBackward0 ── w        version 1
     v.grad_fn           the edge is of version 0: replay [:2] on a, take that edge, note version 1
 
@@ -25,32 +25,26 @@ these may be written to like any other. PyTorch forbids that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from pullback.autograd.accumulate import leaf_edge
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Edge, Node
+from pullback.autograd.node import NO_EDGE, Edge, Node
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
-from pullback.tensor.meta import Creation, Meta, View
+from pullback.tensor.meta import Creation, Step, View
 from pullback.tensor.tensor import (
     CPU_FLAGS,
     TRACKED,
     Tensor,
     as_inference,
-    meta_of,
-    note_tensor,
     share_counter,
     version_of,
     wrap,
 )
 
 __all__ = [
-    "Replay",
     "edge_of",
     "is_left_behind",
     "left_behind_error",
@@ -61,52 +55,33 @@ __all__ = [
     "view_of",
 ]
 
-Replay = Callable[[Any, Any], Any]  # (namespace, base) -> view
-
-_new = object.__new__
-_ndarray = np.ndarray
-
 
 def view_of(tensor: Tensor) -> View | None:
     """How a tensor hangs on its base, if it is a view."""
-    return None if tensor._meta is None else tensor._meta.view
+    meta = tensor._meta
+    return meta if type(meta) is View else None
 
 
-def make_view(
-    parent: Tensor, array: Any, step: Replay, node: Node | None, number: int = 0
-) -> Tensor:
+def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number: int = 0) -> Tensor:
     """The tensor of an array that shares `parent`'s memory; `step` makes it from the parent."""
-    counter = parent._counter
-    if counter is None:
-        counter = parent._counter = [0]
-    above = None if parent._meta is None else parent._meta.view
-    if node is not None and above is None and type(array) is _ndarray and type(counter) is list:
-        # Programs that index in loops make nothing but such views, so it takes no further call.
-        view = _new(Tensor)
-        view._array = array
-        view._flags = CPU_FLAGS | REQUIRES_GRAD
-        view._edge = None
-        view._counter = counter
-        view._meta = meta = Meta()
-        meta.view = View(parent, step, Creation.RECORDED, (node, number), counter[0])
-        if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
-            note_tensor(counter, view)
-        return view
-    view = wrap(array)
+    tensor = wrap(array)
     if not parent._flags & TRACKED and node is None:
-        return as_inference(view)
-    share_counter(view, parent)
-    base = parent if above is None else above.base
-    replay = step if above is None else _compose(above.replay, step)
-    creation = _creation()
-    if above is not None and creation is Creation.RECORDED:
-        creation = above.creation
-    edge = None if node is None else (node, number)
-    meta_of(view).view = View(base, replay, creation, edge, _version(view))
+        return as_inference(tensor)
+    share_counter(tensor, parent)
+    above = view_of(parent)
+    tensor._meta = view = View()
+    view.base = base = parent if above is None else above.base
+    view.step = step if above is None else (_in_two_steps, above.step, step)
+    view.creation = _creation()
+    if above is not None and view.creation is Creation.RECORDED:
+        view.creation = above.creation
+    view.edge = None if node is None else (node, number)
+    view.version = _version(tensor)
+    view.base_edge = base._edge
     # The keys are the payload's own: a view may hold another kind of it than its parent.
-    view._flags &= parent._flags | ~CPU_FLAGS
-    view._flags |= PLAIN_VIEW if node is None else REQUIRES_GRAD
-    return view
+    tensor._flags &= parent._flags | ~CPU_FLAGS
+    tensor._flags |= PLAIN_VIEW if node is None else REQUIRES_GRAD
+    return tensor
 
 
 def _creation() -> Creation:
@@ -121,8 +96,8 @@ def _version(view: Tensor) -> int:
     return version_of(view)[0] if view._flags & TRACKED else 0
 
 
-def _compose(first: Replay, second: Replay) -> Replay:
-    return lambda xp, base: second(xp, first(xp, base))
+def _in_two_steps(xp: Any, base: Any, first: Step, second: Step) -> Any:
+    return second[0](xp, first[0](xp, base, *first[1:]), *second[1:])
 
 
 def requires_grad(tensor: Tensor) -> bool:
@@ -142,10 +117,9 @@ def edge_of(tensor: Tensor) -> Edge:
     edge = tensor._edge
     if edge is not None:
         return edge
-    meta = tensor._meta
-    view = None if meta is None else meta.view
-    if view is None:
-        return leaf_edge(tensor)
+    view = tensor._meta
+    if type(view) is not View:
+        return leaf_edge(tensor) if tensor._flags & REQUIRES_GRAD else NO_EDGE
     counter = tensor._counter
     if type(counter) is not list or counter[0] != view.version:
         refresh(tensor)

@@ -19,7 +19,7 @@ from pullback.autograd.not_registered import WarnNotImplemented
 from pullback.autograd.trace import Note, note_of, notes_of_node
 from pullback.autograd.view import edge_of, requires_grad, view_of
 from pullback.errors import AutogradTypeError
-from pullback.tensor.meta import Creation
+from pullback.tensor.meta import Creation, View
 from pullback.tensor.tensor import TRACKED, Tensor
 
 __all__ = ["why_no_grad"]
@@ -166,7 +166,7 @@ def _without_history(tensor: Tensor) -> str:
         return "it was made in inference_mode."
     if meta is not None and meta.detached:
         return "detach_() has cut it from its history."
-    if meta is not None and meta.view is not None and meta.view.creation is Creation.NO_GRAD:
+    if type(meta) is View and meta.creation is Creation.NO_GRAD:
         return "it is a view that was made in no_grad mode."
     return (
         "it was made in no_grad mode, from tensors that do not require grad (detach(), .data, "

@@ -79,7 +79,7 @@ def check_arguments(function: NativeFunction) -> None:
     kernels = set(function.dispatch.values()) - set(META_RULES)
     modules = {kernel.split(".")[0] for kernel in kernels} if has_arrays else ()
     names = [argument.name for argument in func.arguments.flat_non_out]
-    made = set().union(*map(derived_names, names))
+    made = set().union(*map(derived_names, names), {f"{func.name}_again"})
     for name in names:
         if keyword.iskeyword(name) or name.startswith("_"):
             raise CodegenError(f"the argument {name!r} of {func.name} is no name for a parameter")

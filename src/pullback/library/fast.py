@@ -23,6 +23,7 @@ from pullback.library.gradients import flat_gradients
 from pullback.library.quiet import QUIET
 from pullback.library.rules import Rules
 from pullback.schema import FunctionSchema
+from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor
 
 __all__ = ["compile_backward", "compile_plain", "compile_recording", "is_simple"]
@@ -91,7 +92,7 @@ def run({arguments}):
             elif (
                 type(tensor) is Tensor
                 and tensor is not result
-                and ((meta := tensor._meta) is None or meta.view is None)
+                and type(tensor._meta) is not View
             ):
                 counter = tensor._counter
                 kept.append((tensor, 0 if counter is None else counter[0]))
@@ -206,6 +207,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "RECORDED": CPU_FLAGS | REQUIRES_GRAD,
         "REQUIRES_GRAD": REQUIRES_GRAD,
         "Tensor": Tensor,
+        "View": View,
         "asarray": np.asarray,
         "checked": _checked,
         "edge_of": edge_of,

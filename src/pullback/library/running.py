@@ -217,13 +217,13 @@ def _as_view(parent: Tensor, result: Any) -> Any:
     if not isinstance(result, Tensor) or not in_same_memory(parent, result):
         return result
     if result is parent or view_of(result) is None:
-        result = make_view(parent, result._array[...], _cannot_replay, None)
+        result = make_view(parent, result._array[...], (_cannot_replay,), None)
     view = view_of(result)
     if view is not None:
         view.creation = Creation.CUSTOM
     return result
 
 
-def _cannot_replay(xp: Any, base: Any) -> Any:  # noqa: ARG001 - the form of a replay
+def _cannot_replay(xp: Any, base: Any) -> Any:  # noqa: ARG001 - the form of a step
     """A custom view is never made again: writes that would need it are refused."""
     raise AssertionError("a view of a custom operator was replayed")

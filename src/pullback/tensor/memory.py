@@ -29,6 +29,8 @@ __all__ = [
 
 Array = NDArray[Any]
 
+_IN_ORDER = [tuple(range(ndim)) for ndim in range(65)]  # NumPy has 64 axes at most
+
 
 def check_writable(array: Array, name: str) -> None:
     """Refuses to write where elements share memory, or where NumPy forbids it."""
@@ -136,7 +138,7 @@ def _is_dense(array: Array) -> bool:
 def layout_of(array: Array) -> tuple[int, ...]:
     """The axes from the widest stride to the narrowest: the order in which memory runs."""
     if array.flags.c_contiguous:
-        return tuple(range(array.ndim))
+        return _IN_ORDER[array.ndim]
     return order_of(array.shape, array.strides)
 
 

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pullback.tensor.tensor import Tensor
 
-__all__ = ["OWN", "Creation", "Meta", "View"]
+__all__ = ["OWN", "Creation", "Meta", "Step", "View"]
 
 OWN: Any = "own"  # the gradient of a tensor has the tensor's own dtype
+
+# How to make a view: a function of (namespace, base, ...), and its other arguments. It is a tuple
+# because programs that index in loops make one with every view, and a closure costs twice as much.
+Step = tuple[Any, ...]
 
 
 class Meta:
@@ -30,7 +34,6 @@ class Meta:
     retains_grad = False
     reshaped = 0  # the version at which the tensor's own shape or memory last changed
     detached = False  # had a history, until detach_() took it
-    view: View | None = None
     tangents: dict[Any, Tensor] | None = None  # by level; see autograd/tangents.py
 
 
@@ -44,31 +47,31 @@ class Creation(Enum):
     CUSTOM_SEVERAL = "by a custom Function that returns several outputs"
 
 
-class View:
-    """How a view hangs on its base, and the edge that was computed for it.
+class View(Meta):
+    """The state of a view: how it hangs on its base, and the edge that was computed for it.
 
     Attributes:
         base: the root of the chain of views; never a view itself.
-        replay: makes this view again from a tensor of the base's shape.
+        step: makes this view again from a tensor of the base's shape.
         creation: how it came to be.
         edge: the view's place in the graph, None where it has none.
         version: the version of the base for which `edge` is known to be right.
         base_edge: the base's edge for which `edge` was made.
     """
 
-    __slots__ = ("base", "base_edge", "creation", "edge", "replay", "version")
+    base: Tensor
+    step: Step
+    creation = Creation.RECORDED
+    edge: tuple[Any, int] | None
+    version: int
+    base_edge: tuple[Any, int] | None
 
-    def __init__(
-        self,
-        base: Tensor,
-        replay: Callable[[Any, Any], Any],
-        creation: Creation,
-        edge: tuple[Any, int] | None,
-        version: int,
-    ):
-        self.base = base
-        self.replay = replay
-        self.creation = creation
-        self.edge = edge
-        self.version = version
-        self.base_edge = base._edge
+    def replay(self, xp: Any, base: Any) -> Any:
+        """Makes the view again, from something of the base's shape."""
+        function, *rest = self.step
+        return function(xp, base, *rest)
+
+    def take_place_of(self, other: View) -> None:
+        """Makes this the description that another view of the same base has."""
+        self.step, self.creation, self.edge = other.step, other.creation, other.edge
+        self.version, self.base_edge = other.version, other.base_edge

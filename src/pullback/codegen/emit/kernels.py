@@ -27,7 +27,7 @@ def emit_kernels(op: Emitted) -> str:
     """The kernels of one operator that has a function on arrays."""
     parts = [_plain(op)]
     if op.is_view:
-        parts.append(_view(op, recording=False))
+        parts += [_again(op), _view(op, recording=False)]
     elif op.inplace:
         parts.append(_inplace(op, recording=False))
     if op.info is not None:
@@ -201,12 +201,8 @@ def _written(op: Emitted) -> str:
 
 def _view(op: Emitted, *, recording: bool) -> str:
     """The kernel that notes the base of a view, and records it."""
-    again = op.passed().replace("self", "base", 1)
-    step = f"lambda xp, base: xp.{op.name}({again})"
-    listed = is_tensor_list(op.schema.returns[0].type)
-    if listed:
-        step = f"lambda xp, base, number: {_one_view(op, again)}"
-    make = "record_views" if listed else "record_view"
+    step = tuple_text([f"{op.name}_again", *(a.name for a in op.arguments[1:])])
+    make = "record_views" if is_tensor_list(op.schema.returns[0].type) else "record_view"
     suffix = "record" if recording else "view"
     lines = [f"def {op.name}_{suffix}({op.parameters()}):"]
     if recording:
@@ -214,6 +210,17 @@ def _view(op: Emitted, *, recording: bool) -> str:
     node = "node" if recording else "None"
     lines.append(f"    return {make}({node}, self, {_call(op)}, {step})")
     return "\n".join(lines) + "\n"
+
+
+def _again(op: Emitted) -> str:
+    """The function that makes a view again from its base."""
+    names = ["base", *(a.name for a in op.arguments[1:])]
+    again = op.passed().replace("self", "base", 1)
+    made = f"xp.{op.name}({again})"
+    if is_tensor_list(op.schema.returns[0].type):
+        names.append("number")
+        made = _one_view(op, again)
+    return f"def {op.name}_again(xp, {', '.join(names)}):\n    return {made}\n"
 
 
 def _one_view(op: Emitted, again: str) -> str:

@@ -42,6 +42,8 @@ def emit_node(op: Emitted) -> str:
         text += "    _is_exact = True\n"
     if runs and makes_new(op):
         text += "    _makes_new = True\n"
+    if op.inplace and any(d.formula == "zeros_like(grad)" for d in op.derivatives):
+        text += "    _erases = True\n"
     text += "\n" + indent(_backward(op, saved))
     if runs:
         text += "\n" + indent(runs)
