@@ -2069,7 +2069,7 @@ class PowBackward0(OperatorNode):
     """pow(Tensor self, Tensor other) -> Tensor
 
     other: grad * conj(slope_of_exponent(self, other, result))
-    self: grad * conj(slope_of_base(self, other))
+    self: grad * conj_slope_of_base(self, other)
     """
 
     __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
@@ -2085,7 +2085,7 @@ class PowBackward0(OperatorNode):
         result = xp.load_output(node, saved_output(node, "result"))
         (to_self, _), (to_other, _) = node._edges
         return (
-            grad * xp.conj(xp.slope_of_base(self, other)) if to_self is not None else None,
+            grad * xp.conj_slope_of_base(self, other) if to_self is not None else None,
             grad * xp.conj(xp.slope_of_exponent(self, other, result))
             if to_other is not None
             else None,
@@ -2119,7 +2119,7 @@ class PowBackward0(OperatorNode):
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = grad * xp.slope_of_base(self, other).conjugate()
+            grad_of_self = grad * xp.conj_slope_of_base(self, other)
         else:
             grad_of_self = None
         if not keep:

@@ -17,8 +17,8 @@ from pullback.autograd.node import Node, get_following, next_sequence_number
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
-from pullback.autograd.view import edge_of, make_view
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.autograd.view import creation_now, edge_of, make_view
+from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.tensor.meta import Step, View
 from pullback.tensor.payload import Payload, shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, wrap
@@ -40,6 +40,7 @@ _new = object.__new__
 _ndarray = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
+_PLAIN_FLAGS = CPU_FLAGS | PLAIN_VIEW
 
 
 def recorded(node: Node, array: Any) -> Tensor:
@@ -115,33 +116,34 @@ def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) ->
 
 def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Tensor:
     """The tensor of a result that shares the parent's memory; a copy is an ordinary result."""
-    base, whole = getattr(array, "base", None), parent._array
-    # What has the parent's memory, or the memory that the parent has, needs no search for it.
-    is_view = base is not None and (base is whole or base is getattr(whole, "base", None))
-    counter = parent._counter
-    if (
-        is_view
-        and node is not None
-        and type(array) is _ndarray
-        and type(parent._meta) is not View
-        and (counter is None or type(counter) is list)
-    ):
+    whole, counter = parent._array, parent._counter
+    is_view = False
+    if type(array) is type(whole) is _ndarray:
+        # What has the parent's memory, or the memory that the parent has, needs no search for it.
+        base = array.base
+        is_view = base is whole or (base is not None and base is whole.base)
+    if is_view and type(parent._meta) is not View and (counter is None or type(counter) is list):
         # Programs that index in loops make nothing but such views, so it takes no further call.
-        node._seq = get_following()()
-        node._shape = array.shape
-        node._dtype = array.dtype
         if counter is None:
             counter = parent._counter = [0]
         tensor = _new(Tensor)
         tensor._array = array
-        tensor._flags = _RECORDED_FLAGS
         tensor._edge = None
         tensor._counter = counter
         tensor._meta = view = View()
         view.base = parent
         view.step = step
-        view.edge = (node, 0)
         view.version = counter[0]
+        if node is not None:
+            node._seq = get_following()()
+            node._shape = array.shape
+            node._dtype = array.dtype
+            tensor._flags = _RECORDED_FLAGS
+            view.edge = (node, 0)
+        else:
+            tensor._flags = _PLAIN_FLAGS
+            view.edge = None
+            view.creation = creation_now()
         view.base_edge = parent._edge
         if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
             note_tensor(counter, tensor)

@@ -24,7 +24,7 @@ from pullback.autograd.around import (
 )
 from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.view import requires_grad, view_of
+from pullback.autograd.view import requires_grad
 from pullback.batching import declare, is_random, random_kernel
 from pullback.dispatch import fallthrough_kernel
 from pullback.dispatch.keys import (
@@ -41,6 +41,7 @@ from pullback.dispatch.keys import (
 from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TRANSFORM, get_state
 from pullback.dispatch.table import Kernel, OperatorEntry
 from pullback.meta import RULES, meta_kernel
+from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
 
 __all__ = ["Function", "refreshing", "register", "register_composite"]
@@ -255,8 +256,8 @@ def _meta_kernel(rule: str | Function, cpu: Function) -> Kernel:
 
 def _has_changed(tensor: Tensor) -> bool:
     """Whether the base of a view has become something to look after."""
-    view = view_of(tensor)
-    return view is not None and bool(view.base._flags & (REQUIRES_GRAD | DUAL))
+    view = tensor._meta
+    return type(view) is View and bool(view.base._flags & (REQUIRES_GRAD | DUAL))
 
 
 def refreshing(operator: Any) -> Function:
@@ -265,16 +266,29 @@ def refreshing(operator: Any) -> Function:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         flags = 0
-        for value in (*args, *kwargs.values()):
-            for tensor in value if isinstance(value, list) else (value,):
-                if isinstance(tensor, Tensor):
-                    if tensor._flags & PLAIN_VIEW and _has_changed(tensor):
-                        wanted = requires_grad(tensor)  # brings the view's edge up to date, too
-                        follow_base(tensor)
-                        flags |= REQUIRES_GRAD if wanted else 0
-                    flags |= tensor._flags
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            if type(value) is Tensor:
+                flags |= value._flags
+                if value._flags & PLAIN_VIEW and _has_changed(value):
+                    flags |= _looked_after(value)
+            elif type(value) is list:
+                for tensor in value:
+                    if type(tensor) is Tensor:
+                        flags |= tensor._flags
+                        if tensor._flags & PLAIN_VIEW and _has_changed(tensor):
+                            flags |= _looked_after(tensor)
         flags &= ~PLAIN_VIEW
-        kernel = entry.calls.get(get_state(), {}).get(flags) or entry.link_call(flags)
+        try:
+            kernel = entry.calls[get_state()][flags]
+        except KeyError:
+            kernel = entry.link_call(flags)
         return kernel(*args, **kwargs)
 
     return call
+
+
+def _looked_after(tensor: Tensor) -> int:
+    """Brings a view up to date with its base; the flags that it then has."""
+    wanted = requires_grad(tensor)  # brings the view's edge up to date, too
+    follow_base(tensor)
+    return tensor._flags | (REQUIRES_GRAD if wanted else 0)

@@ -45,6 +45,7 @@ from pullback.tensor.tensor import (
 )
 
 __all__ = [
+    "creation_now",
     "edge_of",
     "is_left_behind",
     "left_behind_error",
@@ -72,7 +73,7 @@ def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number:
     tensor._meta = view = View()
     view.base = base = parent if above is None else above.base
     view.step = step if above is None else (_in_two_steps, above.step, step)
-    view.creation = _creation()
+    view.creation = creation_now()
     if above is not None and view.creation is Creation.RECORDED:
         view.creation = above.creation
     view.edge = None if node is None else (node, number)
@@ -84,7 +85,8 @@ def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number:
     return tensor
 
 
-def _creation() -> Creation:
+def creation_now() -> Creation:
+    """How a view that is made now comes to be."""
     state = get_state()
     if state.modes & INFERENCE:
         return Creation.INFERENCE

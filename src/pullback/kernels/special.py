@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pullback.errors import UnsupportedDtypeError
 from pullback.kernels.nn_bits import refuse_complex
 from pullback.kernels.pointwise import strong
+from pullback.kernels.quiet import without_warnings
 
 __all__ = [
     "Array",
@@ -183,8 +184,7 @@ def _erfinv(p: Array) -> Array:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)), real or complex."""
-    with np.errstate(over="ignore"):  # where exp overflows, the result is 0 and right
-        power = np.exp(-x)
+    power = without_warnings(np.exp, -x)  # where exp overflows, the result is 0 and right
     power += 1.0
     return np.reciprocal(power)
 

@@ -62,16 +62,21 @@ def concatenate_backward(
     parts, start = [], 0
     for shape in shapes:
         stop = start + (prod(shape) if axis is None else shape[len(before)])
-        part = xp.getitem(grad, (*before, slice(start, stop)))
+        part = grad[(*before, slice(start, stop))]
         parts.append(xp.reshape(part, shape) if axis is None else part)
         start = stop
     return parts
 
 
-def stack_backward(xp: Any, grad: Any, count: int, axis: int) -> list[Any]:
+def stack_backward(
+    xp: Any,  # noqa: ARG001 - called as a formula
+    grad: Any,
+    count: int,
+    axis: int,
+) -> list[Any]:
     """Cuts a gradient into the slices that belong to the stacked tensors."""
     before = (slice(None),) * (axis % grad.ndim)
-    return [xp.getitem(grad, (*before, number)) for number in range(count)]
+    return [grad[(*before, number, ...)] for number in range(count)]
 
 
 def unbind_part(xp: Any, base: Any, axis: int, number: int) -> Any:
