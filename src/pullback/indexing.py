@@ -57,8 +57,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     basic = (key, ...) if type(key) is int else _basic(key)
     if basic is not None:
         target = indexing._getitem(self, basic)
-        if value.ndim > target.ndim:
-            value = _without_leading_ones(value, target.ndim)
+        ndim = target.ndim
+        if value.ndim > ndim:
+            value = _without_leading_ones(value, ndim)
         indexing.copy_(target, value)
         return
     plan = _take_apart(self, key)
@@ -103,19 +104,23 @@ def _basic(key: Any) -> tuple[Any, ...] | None:
     The ellipsis makes an array also of a single element.
     """
     is_open = True
-    for item in key if type(key) is tuple else (key,):
+    if type(key) is not tuple:
+        key = (key,)
+    for item in key:
         if type(item) is slice:
-            for bound in (item.start, item.stop, item.step):
-                if type(bound) is not int and bound is not None:
-                    return None
+            start, stop, step = item.start, item.stop, item.step
+            if not (
+                (type(start) is int or start is None)
+                and (type(stop) is int or stop is None)
+                and (step is None or type(step) is int)
+            ):
+                return None
         elif item is ...:
             if not is_open:
                 return None
             is_open = False
         elif type(item) is not int and item is not None:
             return None
-    if type(key) is not tuple:
-        key = (key,)
     return (*key, ...) if is_open else key
 
 

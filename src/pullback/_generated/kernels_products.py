@@ -567,7 +567,7 @@ def _einsum_cpu(subscripts, operands, *, optimize=False):
 
 def _einsum_node(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
-    node._edges = tuple([edge_of(t) for t in operands])
+    node._edges = tuple([t._edge or edge_of(t) for t in operands])
     node._hooks = None
     node.operands_count = len(operands)
     node.subscripts = subscripts
@@ -578,7 +578,7 @@ def _einsum_node(subscripts, operands, *, optimize=False):
 
 def _einsum_record(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
-    node._edges = tuple([edge_of(t) for t in operands])
+    node._edges = tuple([t._edge or edge_of(t) for t in operands])
     node._hooks = None
     node.operands_count = len(operands)
     node.subscripts = subscripts

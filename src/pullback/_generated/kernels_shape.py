@@ -629,7 +629,7 @@ def concatenate_cpu(tensors, axis=0):
 
 def concatenate_node(tensors, axis=0):
     node = ConcatenateBackward0()
-    node._edges = tuple([edge_of(t) for t in tensors])
+    node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_shapes = [t.shape for t in tensors]
@@ -639,7 +639,7 @@ def concatenate_node(tensors, axis=0):
 
 def concatenate_record(tensors, axis=0):
     node = ConcatenateBackward0()
-    node._edges = tuple([edge_of(t) for t in tensors])
+    node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_shapes = [t.shape for t in tensors]
@@ -1217,7 +1217,7 @@ def stack_cpu(tensors, axis=0):
 
 def stack_node(tensors, axis=0):
     node = StackBackward0()
-    node._edges = tuple([edge_of(t) for t in tensors])
+    node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_len = len(tensors)
@@ -1227,7 +1227,7 @@ def stack_node(tensors, axis=0):
 
 def stack_record(tensors, axis=0):
     node = StackBackward0()
-    node._edges = tuple([edge_of(t) for t in tensors])
+    node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
     node.tensors_count = len(tensors)
     node.tensors_len = len(tensors)

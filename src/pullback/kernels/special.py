@@ -184,9 +184,12 @@ def _erfinv(p: Array) -> Array:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)), real or complex."""
-    power = without_warnings(np.exp, -x)  # where exp overflows, the result is 0 and right
+    power = -x
+    if type(power) is not np.ndarray or power.dtype.kind not in "fc":
+        return np.reciprocal(without_warnings(np.exp, power) + 1.0)
+    without_warnings(np.exp, power, power)  # where exp overflows, the result is 0 and right
     power += 1.0
-    return np.reciprocal(power)
+    return np.reciprocal(power, power)
 
 
 def logit(x: Any, eps: float | None = None) -> Any:

@@ -111,13 +111,15 @@ class Tensor(TensorMethods):
     def shape(self) -> tuple[int, ...]:
         """The length of each axis."""
         array = self._array
+        if type(array) is _ndarray:
+            return array.shape  # type: ignore[no-any-return]
         return () if type(array) in _PYTHON_NUMBERS else array.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The NumPy data type of the elements."""
         array = self._array
-        if isinstance(array, _ndarray):
+        if type(array) is _ndarray:
             return array.dtype  # type: ignore[no-any-return]
         return array.dtype if isinstance(array, Payload) else np.result_type(array)
 
@@ -125,6 +127,8 @@ class Tensor(TensorMethods):
     def ndim(self) -> int:
         """The number of axes."""
         array = self._array
+        if type(array) is _ndarray:
+            return array.ndim
         return 0 if type(array) in _PYTHON_NUMBERS else array.ndim
 
     @property

@@ -58,8 +58,14 @@ def concatenate_backward(
     xp: Any, grad: Any, shapes: Sequence[Shape], axis: int | None
 ) -> list[Any]:
     """Cuts a gradient into the parts that belong to the joined tensors."""
-    before = () if axis is None else (slice(None),) * (axis % grad.ndim)
     parts, start = [], 0
+    if axis == 0:
+        for shape in shapes:
+            stop = start + shape[0]
+            parts.append(grad[start:stop])
+            start = stop
+        return parts
+    before = () if axis is None else (slice(None),) * (axis % grad.ndim)
     for shape in shapes:
         stop = start + (prod(shape) if axis is None else shape[len(before)])
         part = grad[(*before, slice(start, stop))]

@@ -255,7 +255,7 @@ def _node(op: Emitted) -> list[str]:
 def _edges(argument: Argument, written: bool) -> str:
     name = argument.name
     if is_tensor_list(argument.type):
-        return f"*[edge_of(t) for t in {name}]"
+        return f"*[t._edge or edge_of(t) for t in {name}]"
     if isinstance(argument.type, OptionalType):
         return f"NO_EDGE if {name} is None else {name}._edge or edge_of({name})"
     return f"edge_of({name})" if written and name == "self" else f"{name}._edge or edge_of({name})"
