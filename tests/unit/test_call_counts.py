@@ -21,10 +21,13 @@ import pullback as pb
 from benchmarks.workloads.elementwise import chain
 
 # Calls for each operation of the chain, on average: Python functions, and functions in C.
-FORWARD = {"call": 3.8, "c_call": 3.0}
+FORWARD = {"call": 3.4, "c_call": 3.0}
 BACKWARD = {"call": 1.0, "c_call": 0.6}
 # Calls of a backward pass beside those of its operations.
 PASS = {"call": 13, "c_call": 14}
+# Calls of one more row read by indexing, and of one more written to, each with its backward.
+READ = {"call": 15, "c_call": 16}
+WRITE = {"call": 28, "c_call": 11}
 MARGIN = 1.05
 
 SHORT, LONG = 5, 25
@@ -54,6 +57,9 @@ def all_counts() -> Iterator[tuple[str, int, Counter[str]]]:
         forward().backward()  # linked and cached from here on
         yield "forward", repeats, calls_of(forward)
         yield "backward", repeats, calls_of(forward().backward)
+        for name, rows in {"read": read_rows, "write": write_rows}.items():
+            rows(repeats)
+            yield name, repeats, calls_of(lambda: rows(repeats))  # noqa: B023 - called at once
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +84,22 @@ def chain_of(repeats: int) -> Callable[[], pb.Tensor]:
     return forward
 
 
+def read_rows(count: int) -> None:
+    x = pb.ones((count, 3), requires_grad=True)
+    total = pb.zeros(3)
+    for i in range(count):
+        total = total + x[i]
+    total.sum().backward()
+
+
+def write_rows(count: int) -> None:
+    x = pb.ones((count, 3), requires_grad=True) * 2.0
+    row = pb.ones(3, requires_grad=True)
+    for i in range(count):
+        x[i] = row
+    x.sum().backward()
+
+
 def per_operation(counts: Any, direction: str, kind: str) -> float:
     more = counts[direction, LONG][kind] - counts[direction, SHORT][kind]
     return more / (5 * (LONG - SHORT))
@@ -87,6 +109,13 @@ def per_operation(counts: Any, direction: str, kind: str) -> float:
 @pytest.mark.parametrize(("direction", "budget"), [("forward", FORWARD), ("backward", BACKWARD)])
 def test_an_operation_stays_within_its_budget_of_calls(counts, direction, budget, kind):
     assert per_operation(counts, direction, kind) <= budget[kind] * MARGIN
+
+
+@pytest.mark.parametrize("kind", ["call", "c_call"])
+@pytest.mark.parametrize(("name", "budget"), [("read", READ), ("write", WRITE)])
+def test_a_row_stays_within_its_budget_of_calls(counts, name, budget, kind):
+    more = counts[name, LONG][kind] - counts[name, SHORT][kind]
+    assert more / (LONG - SHORT) <= budget[kind] * MARGIN
 
 
 @pytest.mark.parametrize("kind", ["call", "c_call"])
