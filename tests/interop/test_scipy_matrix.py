@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pullback as pb
+from pullback.interop.scipy_special import load_functions
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "scipy_matrix.md"
@@ -19,6 +20,12 @@ PAGE = ROOT / "docs" / "scipy_matrix.md"
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("scipy") is None, reason="pip install scipy runs these tests"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def table():
+    """Registers the operators once, so that no test leaves them behind."""
+    load_functions()
 
 
 def run(*command: str) -> str:
