@@ -237,6 +237,18 @@ def test_rule_5_14(lib):
         assert a.grad is None
 
 
+def test_rule_5_14_leaves_that_wait_for_more_get_nothing(lib):
+    def fail(_):
+        raise ValueError("as it is")
+
+    b, c = lib.leaf(2.0), lib.leaf(3.0)
+    y = returning(lib, fail)(b * 1) * b * c
+    with pytest.raises(ValueError, match="as it is"):
+        y.backward()
+    assert b.grad is None
+    assert c.grad.item() == 4.0
+
+
 def test_rule_5_15(lib):
     a = lib.leaf(1.0, 2.0)
     y = a * 2

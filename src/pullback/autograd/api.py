@@ -219,26 +219,23 @@ def _gradients(
     task = _task(create_graph, retain_graph)
     task.capture([(*edge, place) for place, edge in enumerate(edges)])
     captured = task.run(seeds_of(roots, grad_outputs))
-    if grad_outputs is None and len(edges) == 1:
+    if task.handed is None and grad_outputs is None and len(edges) == 1:
         return [task.xp.to_tensor(captured.get(0))]
     # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
+    found = [captured.get(place) for place in range(len(edges))]
+    if task.handed is not None:  # code of the user's has seen some of it, and may have saved it
+        return [None if value is None else task.handed.tensor_of(value) for value in found]
     given = [] if grad_outputs is None else listed(grad_outputs)
     given = [seed for seed in given if isinstance(seed, Tensor)]
     known = {id(task.xp.from_tensor(seed)): seed for seed in given}
     owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
-    results: list[Tensor | None] = []
-    for place in range(len(edges)):
-        value = captured.get(place)
-        tensor = None if value is None else known.get(id(value))
-        if tensor is None:
-            tensor = task.xp.to_tensor(value)
-            if tensor is not None:
-                known[id(value)] = tensor
-                lender = owners.get(id(owner_of(tensor._array))) if owners else None
-                if lender is not None and tensor._flags & TRACKED:
-                    share_counter(tensor, lender)  # a view of the seed: writes to it must be seen
-        results.append(tensor)
-    return results
+    for value in found:
+        if value is not None and id(value) not in known:
+            tensor = known[id(value)] = task.xp.to_tensor(value)
+            lender = owners.setdefault(id(owner_of(tensor._array)), tensor)
+            if lender is not tensor and tensor._flags & TRACKED:
+                share_counter(tensor, lender)  # two views of one array: writes must be seen
+    return [None if value is None else known[id(value)] for value in found]
 
 
 def _batched(

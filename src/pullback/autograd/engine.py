@@ -100,6 +100,8 @@ class GraphTask:
     captures: Mapping[Node, list[tuple[int, int]]] = MappingProxyType({})  # node -> output, place
     needed: set[Node] | None = None  # None: everything runs
     search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
+    handed: Any = None  # tensors that code of the user's has seen, see handed.py
+    starts: Iterable[Root] = ()
     payloads = False  # whether gradients may hold something else than arrays
     roots: list[Node]
 
@@ -149,6 +151,7 @@ class GraphTask:
 
     def _explore(self, roots: list[Root]) -> None:
         """Finds out what runs, and on what."""
+        self.starts = roots
         self.roots = [node for node, _, _ in roots]
         self.payloads = any(s is not None and isinstance(s._array, Payload) for _, _, s in roots)
         if marked and any_marked(count_dependencies(self.roots)):

@@ -24,6 +24,7 @@ from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function_forward import given_tangents, push_tangents
 from pullback.autograd.function_map import forward_of_samples, innermost_level, outside_of
 from pullback.autograd.function_outputs import wrap_outputs
+from pullback.autograd.handed import shown, taken
 from pullback.autograd.modes import GradSwitch, no_grad
 from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, version
@@ -137,7 +138,7 @@ class FunctionCtx(Node):
         single = self._outputs == 1
         shapes = (self._shape,) if single else self._shape
         dtypes = (self._dtype,) if single else self._dtype
-        given = [xp.to_tensor(grad) for grad in grads]
+        given = [shown(xp, grad) for grad in grads]
         if self._materializes:
             known = next((grad for grad in given if grad is not None), None)
             for number, grad in enumerate(given):
@@ -145,7 +146,7 @@ class FunctionCtx(Node):
                     given[number] = zeros_beside(known, shapes[number], dtypes[number])
         returned = _backward_of(self._forward_cls)(self, *given)
         return tuple(
-            None if result is None else xp.from_tensor(result) for result in self._checked(returned)
+            None if result is None else taken(xp, result) for result in self._checked(returned)
         )
 
     def _checked(self, returned: Any) -> list[Tensor | None]:

@@ -11,6 +11,7 @@ import itertools
 from types import TracebackType
 from typing import Any, Self
 
+from pullback.autograd.handed import shown, taken
 from pullback.autograd.node import Node
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.tensor import Tensor
@@ -64,10 +65,10 @@ def run_tensor_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
     grads = list(grads)
     for number, hooks in by_output.items():
         for hook in list(hooks.values()):  # a copy: hooks may remove each other
-            before = xp.to_tensor(grads[number])
+            before = shown(xp, grads[number])
             replaced = hook(before)
             if replaced is not None:
-                grads[number] = xp.from_tensor(_replacement(before, replaced))
+                grads[number] = taken(xp, _replacement(before, replaced))
     if lists is not None:
         for number, write in lists.retained.items():
             write(xp, grads[number])
@@ -78,7 +79,7 @@ def run_pre_hooks(xp: Any, node: Node, grads: list[Any]) -> list[Any]:
     """The node's pre-hooks, each seeing what the one before it returned."""
     lists = node._hooks
     for hook in [] if lists is None else list(lists.pre.values()):
-        before = tuple(map(xp.to_tensor, grads))
+        before = tuple(shown(xp, grad) for grad in grads)
         grads = _replace_all(xp, before, hook(before), grads)
     return grads
 
@@ -94,8 +95,9 @@ def run_post_hooks(
     lists = node._hooks
     outcome = list(results)
     for hook in [] if lists is None else list(lists.post.values()):
-        inputs = tuple(map(xp.to_tensor, outcome))
-        outcome = _replace_all(xp, inputs, hook(inputs, tuple(map(xp.to_tensor, grads))), outcome)
+        inputs = tuple(shown(xp, grad) for grad in outcome)
+        outputs = tuple(shown(xp, grad) for grad in grads)
+        outcome = _replace_all(xp, inputs, hook(inputs, outputs), outcome)
     return tuple(outcome)
 
 
@@ -124,7 +126,7 @@ def _replace_all(
             f"{len(before)})"
         )
     return [
-        None if new is None else xp.from_tensor(_replacement(old, new))
+        None if new is None else taken(xp, _replacement(old, new))
         for old, new in zip(before, returned, strict=True)
     ]
 

@@ -17,6 +17,7 @@ from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Node
 from pullback.autograd.part import Part
 from pullback.autograd.running import NeedsPassError
+from pullback.autograd.traversal import count_dependencies
 
 __all__ = ["run_in_sequence"]
 
@@ -61,9 +62,12 @@ def run_in_sequence(
                 else:
                     is_exact = False
                     results = _run_special(node, grad, buffers, owned, keep, is_known)
-            except NeedsPassError:
+            except BaseException as error:
                 buffers[node] = grad
-                return [*leaves, node, *[other for _, other in heap]], []
+                if isinstance(error, NeedsPassError):
+                    return [*leaves, node, *[other for _, other in heap]], []
+                _finish_leaves(leaves, buffers, owned, needed)
+                raise
             following: Node | None = None
             if is_exact and needed is None:
                 following = node._edges[0][0]  # the only one
@@ -126,6 +130,18 @@ def run_in_sequence(
     if is_watched:
         return [*leaves, *[node for _, node in heap]], []
     return [], leaves
+
+
+def _finish_leaves(
+    leaves: list[AccumulateGrad], buffers: Buffers, owned: set[Node], needed: set[Node] | None
+) -> None:
+    """Before a pass fails: the leaves that would have got all their gradients by now keep them."""
+    if needed is not None:  # then they are results, of which there will be none
+        return
+    left = count_dependencies([node for node in buffers if type(node) is not AccumulateGrad])
+    for leaf in leaves:
+        if leaf not in left:
+            leaf.accumulate(arrays, buffers.pop(leaf), leaf in owned)
 
 
 def _run_special(

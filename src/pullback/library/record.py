@@ -14,6 +14,7 @@ import numpy as np
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
+from pullback.autograd.handed import shown, taken
 from pullback.autograd.node import FREED, Edge, HookLists, freed_error, get_following
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.register import refreshing
@@ -87,7 +88,7 @@ class CustomOpNode(FunctionCtx):
         single = self._outputs == 1
         shapes = (self._shape,) if single else self._shape
         dtypes = (self._dtype,) if single else self._dtype
-        flat = [xp.to_tensor(grad) for grad in grads]
+        flat = [shown(xp, grad) for grad in grads]
         if self._materializes or self._saved is not None:
             known = next((grad for grad in flat if grad is not None), None)
             for number, grad in enumerate(flat):
@@ -104,7 +105,7 @@ class CustomOpNode(FunctionCtx):
                 f"Trying to backward through {rules.name} but no autograd formula was registered "
                 f"any more"
             )
-        return tuple(None if grad is None else xp.from_tensor(grad) for grad in found)
+        return tuple(None if grad is None else taken(xp, grad) for grad in found)
 
     @property
     def saved_tensors(self) -> tuple[Tensor | None, ...]:
