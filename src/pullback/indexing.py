@@ -23,6 +23,7 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_shape as shape
 from pullback._generated import operators
 from pullback.dispatch.modes import get_state
+from pullback.kernels.naming import ERRORS, named_error
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
 __all__ = ["getitem", "iterate", "setitem"]
@@ -41,7 +42,10 @@ def getitem(self: Tensor, key: Any) -> Tensor:
             kernel = _getitem_calls[get_state()][flags]
         except KeyError:
             kernel = operators.getitem.link_call(flags)
-        return kernel(self, basic)  # type: ignore[no-any-return]
+        try:
+            return kernel(self, basic)  # type: ignore[no-any-return]
+        except ERRORS as error:
+            raise named_error(error, "getitem", self) from None
     plan = _take_apart(self, key)
     if plan.arrays is None:
         return indexing._getitem(self, plan.basic)
