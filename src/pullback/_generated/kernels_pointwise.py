@@ -1411,7 +1411,11 @@ class LerpBackward0(OperatorNode):
             weight = xp.load(node, weight, node.weight_v)
         (to_self, _), (to_end, _), (to_weight, _) = node._edges
         if to_end is not None:
-            grad_of_end = grad * weight.conjugate()
+            grad_of_end = (
+                grad * weight.conjugate()
+                if grad.shape == to_end._shape
+                else xp.product_to(grad, weight.conjugate(), to_end)
+            )
         else:
             grad_of_end = None
         if to_self is not None:
@@ -1875,6 +1879,21 @@ class MulBackward0(OperatorNode):
 
     def run(node, xp, grad, keep):
         (to_self, _), (to_other, _) = node._edges
+        if to_self is to_other and node.self is node.other:
+            self = node.self
+            if (
+                type(self) is Tensor
+                and (self._counter is None or self._counter[0] == node.self_v)
+                and (self._meta is None or not self._meta.detached)
+            ):
+                self = self._array
+            else:
+                self = xp.load(node, self, node.self_v)
+            both = grad * self.conjugate()
+            both += both
+            if not keep:
+                node.self = node.other = FREED
+            return (both,)
         if to_other is not None:
             self = node.self
             if (
@@ -1885,7 +1904,11 @@ class MulBackward0(OperatorNode):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
-            grad_of_other = grad * self.conjugate()
+            grad_of_other = (
+                grad * self.conjugate()
+                if grad.shape == to_other._shape
+                else xp.product_to(grad, self.conjugate(), to_other)
+            )
         else:
             grad_of_other = None
         if to_self is not None:
@@ -1898,7 +1921,11 @@ class MulBackward0(OperatorNode):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
-            grad_of_self = grad * other.conjugate()
+            grad_of_self = (
+                grad * other.conjugate()
+                if grad.shape == to_self._shape
+                else xp.product_to(grad, other.conjugate(), to_self)
+            )
         else:
             grad_of_self = None
         if not keep:
@@ -2541,7 +2568,7 @@ class SubBackward0(OperatorNode):
     def run(node, xp, grad, keep):
         (to_self, _), (to_other, _) = node._edges
         if to_other is not None:
-            grad_of_other = -grad
+            grad_of_other = -(grad if grad.shape == to_other._shape else xp.grad_to(grad, to_other))
         else:
             grad_of_other = None
         if to_self is not None:

@@ -8,7 +8,6 @@ Raw arrays are the fast road; tensors are taken when the gradient is to be diffe
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from pullback.autograd.saved import (
 )
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.errors import AutogradError, InferenceError
+from pullback.kernels.broadcasting import PRODUCT, axes_to, product_to, sum_first
 from pullback.tensor.memory import check_writable, empty_in_layout
 from pullback.tensor.meta import Meta
 from pullback.tensor.payload import Payload
@@ -78,7 +78,7 @@ class Namespace:
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting: sums a gradient to the shape of what it is the gradient of."""
-        axes = _broadcast_axes(grad.shape, shape)
+        axes = axes_to(grad.shape, shape)
         if axes is None:
             raise _shape_error(grad.shape, shape, blame)
         if axes:
@@ -156,14 +156,29 @@ class _Arrays(Namespace):
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting, in one step where the number of axes is the same."""
-        axes = _broadcast_axes(grad.shape, shape)
+        axes = axes_to(grad.shape, shape)
         if axes is None:
             raise _shape_error(grad.shape, shape, blame)
         if not shape:
             return _reduce(grad, None)
+        if axes == (0,) and grad.shape[1:] == shape:
+            return sum_first(grad)
         if axes:
             grad = _reduce(grad, axes if len(axes) > 1 else axes[0], None, None, True)
         return grad if grad.ndim == len(shape) else grad.reshape(shape)
+
+    def grad_to(self, grad: Any, target: Any) -> Any:
+        """A gradient summed to the shape of a node, where that is known to be possible."""
+        shape = target._shape
+        if not target._is_single or axes_to(grad.shape, shape) is None:
+            return grad  # left to the engine
+        return self.sum_to(grad, shape, str)
+
+    def product_to(self, grad: Any, factor: Any, target: Any) -> Any:
+        """The product, summed to the shape of a node where that is done best without making it."""
+        if target._is_single and grad.size > PRODUCT:
+            return product_to(grad, factor, target._shape)
+        return grad * factor
 
     def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """The gradient that a pass starts from; for a number, a number, which costs least."""
@@ -224,15 +239,6 @@ class _Tensors(Namespace):
         if value is not None and get_state().modes & TRANSFORM:
             return born_here(value)
         return value  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=4096)
-def _broadcast_axes(given: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The axes along which `shape` was repeated to become `given`; None if it was not."""
-    lead = len(given) - len(shape)
-    if lead < 0 or any(want not in (1, got) for got, want in zip(given[lead:], shape, strict=True)):
-        return None
-    return *range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
 
 
 def _shape_error(

@@ -7,6 +7,8 @@ Leaves come last, which only a hook could notice, so the loop ends at the first 
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
@@ -20,6 +22,8 @@ from pullback.autograd.running import NeedsPassError
 from pullback.autograd.traversal import count_dependencies
 
 __all__ = ["run_in_sequence"]
+
+_add_to: Callable[[Any, Any], Any] = operator.iadd
 
 
 def run_in_sequence(
@@ -98,7 +102,7 @@ def run_in_sequence(
                             else:
                                 heappush(heap, (-target._seq, target))
                     elif target is following:
-                        grad = grad + part
+                        grad = _add_to(part, grad) if node._makes_new else grad + part
                     elif target in buffers:
                         held = buffers[target]
                         if held is None:
@@ -106,8 +110,9 @@ def run_in_sequence(
                         elif target in owned:
                             buffers[target] += part  # a number is replaced, an array written to
                         else:
-                            # The first two are not ours to write to; their sum is.
-                            buffers[target] = held + part
+                            # The first two are ours to write to if they are new; their sum is.
+                            total = _add_to(part, held) if node._makes_new else held + part
+                            buffers[target] = total
                             owned.add(target)
                     elif type(target) is AccumulateGrad:
                         leaves.append(target)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pullback.kernels import (
+    broadcasting,
     creation,
     fft,
+    heap,
     indexing,
     linalg,
     meta,
@@ -30,8 +32,10 @@ from pullback.kernels import (
 )
 
 __all__ = [
+    "broadcasting",
     "creation",
     "fft",
+    "heap",
     "indexing",
     "linalg",
     "meta",

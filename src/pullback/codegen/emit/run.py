@@ -78,6 +78,7 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
         results = f"({formula},)"
     else:
         lines.append(f"    {', '.join(f'(to_{name}, _)' for name in names)} = node._edges")
+        lines += map(indent, _square(op, saved))
         for derivative in op.derivatives:
             lines += map(indent, _gradient(op, derivative, saved, guarded))
         missing = set(names) - {name for d in op.derivatives for name in d.var_names}
@@ -124,6 +125,8 @@ def _gradient(
     """Lines for one formula, with the values that only it reads."""
     formula = _on_arrays(derivative.formula)
     names = derivative.var_names
+    if "elementwise" in op.function.tags and len(names) == 1:
+        formula = _summed(formula, f"to_{names[0]}")
     if len(names) > 1:
         lines = []
         if "grad_input_mask" in formula:
@@ -139,6 +142,37 @@ def _gradient(
         f"    grad_of_{name} = {formula}",
         "else:",
         f"    grad_of_{name} = None",
+    ]
+
+
+def _summed(formula: str, target: str) -> str:
+    """A formula of a function that broadcasts: what is large is summed early, or never made.
+
+    >>> _summed("-grad", "to_other")
+    '-(grad if grad.shape == to_other._shape else xp.grad_to(grad, to_other))'
+    """
+    fits = f"grad.shape == {target}._shape"
+    if formula == "-grad":
+        return f"-(grad if {fits} else xp.grad_to(grad, {target}))"
+    factor = formula.removeprefix("grad * ")
+    if factor != formula and factor.removesuffix(".conjugate()").isidentifier():
+        return f"{formula} if {fits} else xp.product_to(grad, {factor}, {target})"
+    return formula
+
+
+def _square(op: Emitted, saved: list[SavedAttribute]) -> list[str]:
+    """Lines for a value multiplied by itself, whose two gradients are one, doubled."""
+    formulas = {d.var_names: d.formula for d in op.derivatives}
+    if formulas != {("self",): "grad * conj(other)", ("other",): "grad * conj(self)"}:
+        return []
+    freed = ["    if not keep:", "        node.self = node.other = FREED"]
+    return [
+        "if to_self is to_other and node.self is node.other:",
+        *(indent(line) for s in saved if s.name == "self" for line in _load(op, s)),
+        "    both = grad * self.conjugate()",
+        "    both += both",
+        *freed,
+        "    return (both,)",
     ]
 
 

@@ -1,0 +1,125 @@
+"""Broadcasting undone: large products are summed without being made, with the same result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pullback as pb
+from pullback.kernels.broadcasting import PRODUCT, axes_to, product_to, sum_first
+
+FULL = (6, 50, 80)
+SMALLER = [(), (1,), (80,), (1, 1), (50, 1), (50, 80), (1, 50, 80), (6, 1, 1), (6, 50, 1)]
+SMALLER += [(6, 1, 80), (1, 1, 80), (1, 1, 1), FULL]
+
+
+def summed(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    axes = axes_to(x.shape, shape)
+    assert axes is not None
+    return x.sum(axis=tuple(axes)).reshape(shape)
+
+
+def operands(dtype: str, factor_shape: tuple[int, ...] = FULL) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=FULL).astype(dtype), rng.normal(size=factor_shape).astype(dtype)
+
+
+@pytest.mark.parametrize("shape", SMALLER)
+@pytest.mark.parametrize("factor_shape", [FULL, (50, 80), (80,), (6, 1, 80), ()])
+def test_a_product_is_summed_to_every_shape(
+    shape: tuple[int, ...], factor_shape: tuple[int, ...]
+) -> None:
+    grad, factor = operands("f8", factor_shape)
+    found = product_to(grad, factor, shape)
+    if shape == FULL:
+        np.testing.assert_array_equal(found, grad * factor)
+    else:
+        assert found.shape == shape
+        np.testing.assert_allclose(found, summed(grad * factor, shape), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "c16", "i8"])
+def test_a_product_keeps_its_dtype(dtype: str) -> None:
+    grad, factor = operands(dtype)
+    found = product_to(grad, factor, (6, 50, 1))
+    assert found.dtype == dtype
+    expected = (grad * factor).astype("c16").sum(axis=2, keepdims=True)
+    total = found if found.shape == expected.shape else found.astype("c16").sum(2, keepdims=True)
+    np.testing.assert_allclose(total, expected, rtol=1e-2, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["repeated", "transposed", "reversed"])
+def test_a_product_takes_every_layout(layout: str) -> None:
+    grad, factor = operands("f8")
+    if layout == "repeated":
+        grad = np.broadcast_to(grad[:, :1], FULL)
+    elif layout == "transposed":
+        factor = np.asfortranarray(factor)
+    else:
+        grad, factor = grad[..., ::-1], factor[::-1]
+    for shape in SMALLER[:-1]:
+        found = product_to(grad, factor, shape)
+        np.testing.assert_allclose(found, summed(grad * factor, shape), rtol=1e-12, atol=1e-12)
+
+
+def test_a_long_product_in_single_precision_loses_no_more_than_a_sum() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(size=(2, 1_000_003)).astype("f4")
+    exact = np.dot(a.astype("f8"), b.astype("f8"))
+    assert abs(product_to(a, b, ()) - exact) < 1e-6 * exact
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (0, 3), (5000, 3), (2, 3, 4), (5,)])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i8"])
+def test_the_first_axis_is_summed(shape: tuple[int, ...], dtype: str) -> None:
+    x = np.arange(float(np.prod(shape))).reshape(shape).astype(dtype)
+    for array in (x, np.asfortranarray(x)):
+        found = sum_first(array)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, array.sum(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", SMALLER)
+@pytest.mark.parametrize("operation", [pb.multiply, pb.subtract])
+def test_both_worlds_give_the_same_gradient(operation, shape: tuple[int, ...]) -> None:  # type: ignore[no-untyped-def]
+    assert np.prod(FULL) > PRODUCT
+    large, small = operands("f8", shape)
+    for operands_ in ((large, small), (small, large)):
+        a, b = (pb.tensor(x, requires_grad=True) for x in operands_)
+        weights = pb.tensor(np.random.default_rng(2).normal(size=FULL))
+        y = operation(a, b)
+        on_arrays = pb.autograd.grad(y, (a, b), weights, retain_graph=True)
+        on_tensors = pb.autograd.grad(y, (a, b), weights, create_graph=True)
+        for first, second in zip(on_arrays, on_tensors, strict=True):
+            np.testing.assert_allclose(
+                first.numpy(), second.detach().numpy(), rtol=1e-12, atol=1e-12
+            )
+
+
+def test_a_value_times_itself_has_both_gradients() -> None:
+    x = pb.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = pb.sin(x)
+    z = y * y
+    (first,) = pb.autograd.grad(z.sum(), x, retain_graph=True)
+    (second,) = pb.autograd.grad(z.sum(), x)
+    expected = np.sin(2 * x.detach().numpy())
+    np.testing.assert_allclose(first.numpy(), expected)
+    np.testing.assert_allclose(second.numpy(), expected)
+    with pytest.raises(RuntimeError, match="second time"):
+        z.sum().backward()
+
+
+def test_a_complex_number_times_itself() -> None:
+    z = pb.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+    (z * z).backward(pb.tensor([1 + 0j, 1j]))
+    np.testing.assert_allclose(z.grad.numpy(), 2 * np.conj(z.detach().numpy()) * np.array([1, 1j]))
+
+
+def test_gradients_that_meet_leave_what_others_hold_alone() -> None:
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    y = x + 0
+    seed = pb.tensor([1.0, 1.0])
+    z = (y * 3 + y) + y * x
+    (found,) = pb.autograd.grad(z, x, seed)
+    assert found.tolist() == [6.0, 8.0]
+    assert seed.tolist() == [1.0, 1.0]
