@@ -347,6 +347,7 @@ class MatmulBackward0(OperatorNode):
     __slots__ = ("other", "other_shape", "other_v", "self", "self_shape", "self_v")
     _saves = ("self", "other_shape", "self_shape", "other")
     _saves_tensors = ("self", "other")
+    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:

@@ -251,6 +251,8 @@ def _shape_error(
 
 def owned_copy(grad: NDArray[Any], leaf: NDArray[Any]) -> NDArray[Any]:
     """A copy in the memory layout of a dense leaf, else C-contiguous."""
+    if leaf.flags.c_contiguous:
+        return np.array(grad, order="C")
     dense = leaf.flags.forc or (
         leaf.size and leaf.nbytes == sum((n - 1) * abs(s) for n, s in _axes(leaf)) + leaf.itemsize
     )

@@ -6,6 +6,8 @@ from math import log as log_of
 from math import nan, pi
 from typing import Any
 
+from numpy import count_nonzero
+
 from pullback._generated import functions_nn_loss as private
 from pullback._generated.functions_nn_activation import log_softmax, logsigmoid
 from pullback._generated.functions_nn_distance import pairwise_distance
@@ -112,7 +114,10 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative log probability of each target's class."""
-    loss = negative(private._pick(x, target, ignore_index))
+    picked = private._pick(x, target, ignore_index)
+    if weight is None and reduction == "mean" and has_values(target):
+        return sum(picked) * -_over(int(count_nonzero(target._array != ignore_index)))
+    loss = negative(picked)
     if weight is None:
         if reduction != "mean":
             return _reduced("nll_loss", loss, reduction)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 __all__ = ["PRODUCT", "axes_to", "product_to", "sum_first"]
 
-Array = NDArray[Any]
-Shape = tuple[int, ...]
+_Array = NDArray[Any]
+_Shape = tuple[int, ...]
 
 PRODUCT = 2048  # elements, from which a product is better not made
 _REAL = "fd"  # what the BLAS library knows
@@ -25,7 +25,7 @@ _ones = {char: np.ones(_BLOCK, char) for char in _REAL}
 
 
 @lru_cache(maxsize=4096)
-def axes_to(given: Shape, shape: Shape) -> tuple[int, ...] | None:
+def axes_to(given: _Shape, shape: _Shape) -> tuple[int, ...] | None:
     """The axes along which a shape was repeated to become the given one; None if it was not.
 
     >>> axes_to((5, 2, 3), (2, 1)), axes_to((2, 3), (4,))
@@ -37,7 +37,7 @@ def axes_to(given: Shape, shape: Shape) -> tuple[int, ...] | None:
     return *range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
 
 
-def sum_first(x: Array) -> Any:
+def sum_first(x: _Array) -> Any:
     """The sum over the first axis; as a product with ones, which takes the rows as they lie.
 
     >>> sum_first(np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -48,7 +48,7 @@ def sum_first(x: Array) -> Any:
     return np.add.reduce(x, 0)
 
 
-def product_to(grad: Array, factor: Any, shape: Shape) -> Any:
+def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
     """``grad * factor``, summed to a shape that broadcasts to it where that is done in one go.
 
     >>> grad, factor = np.ones((2, 3)), np.array([1.0, 2.0, 3.0])
@@ -68,7 +68,7 @@ def product_to(grad: Array, factor: Any, shape: Shape) -> Any:
     return np.einsum(grad, every, factor, every[grad.ndim - factor.ndim :], kept).reshape(shape)
 
 
-def _total(a: Array, b: Array) -> Any:
+def _total(a: _Array, b: _Array) -> Any:
     """The sum of all products, in blocks so that rounding errors stay as small as in a sum."""
     a, b = a.reshape(-1), b.reshape(-1)
     whole = a.size - a.size % _BLOCK

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.nn_bits import choose, keep, refuse_complex
+from pullback.kernels.nn_bits import choose, keep, keep_above, refuse_complex
 from pullback.kernels.nn_normal import normal_cdf, normal_pdf
 
 __all__ = [
@@ -104,7 +104,7 @@ def hardtanh(x: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
 
 def pass_above(grad: Array, x: Array, bound: float) -> Array:
     """The gradient where x is above a bound, or NaN; 0 elsewhere."""
-    return keep(~(x <= bound), grad)
+    return keep_above(grad, x, bound)
 
 
 def pass_between(grad: Array, x: Array, low: float, high: float) -> Array:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pullback.errors import UnsupportedDtypeError
 
-__all__ = ["Array", "add_at", "choose", "keep", "refuse_complex"]
+__all__ = ["Array", "add_at", "choose", "keep", "keep_above", "refuse_complex"]
 
 Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
 
@@ -36,6 +36,18 @@ def keep(mask: Array, x: Array) -> Array:
     if bits is None:
         return np.where(mask, x, 0)
     return np.bitwise_and(x.view(bits), _all_bits(mask, bits)).view(x.dtype)
+
+
+def keep_above(x: Array, y: Array, bound: float) -> Array:
+    """The elements of x where y is above a bound or NaN, and 0 elsewhere."""
+    bits = _BITS.get(x.dtype) if isinstance(x, np.ndarray) and x.shape == y.shape else None
+    if bits is None:
+        return keep(~(y <= bound), x)
+    result = np.empty(x.shape, bits)
+    np.less_equal(y, bound, out=result)  # 1 where nothing is kept
+    result -= 1  # all bits where something is
+    result &= x.view(bits)
+    return result.view(x.dtype)
 
 
 def choose(mask: Array, x: Array, y: Array) -> Array:

@@ -119,8 +119,7 @@ def check_classes(name: str, x: Array, target: Array) -> None:
 def _known(name: str, x: Array, target: Array, classes: int, ignore: int) -> tuple[Array, Array]:
     """Which targets count, and numbers of classes that exist for the others."""
     check_classes(name, x, target)
-    counts = target != ignore
-    numbers = np.where(counts, target, 0)
+    counts, numbers = _counted(target, ignore)
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < classes:
         raise IndexError(
             f"{name}: the targets lie between {numbers.min()} and {numbers.max()}, but there are "
@@ -129,19 +128,33 @@ def _known(name: str, x: Array, target: Array, classes: int, ignore: int) -> tup
     return counts, numbers
 
 
+def _counted(target: Array, ignore: int) -> tuple[Array | None, Array]:
+    """Which targets count, None where all do; and the targets, with class 0 for the others."""
+    counts = target != ignore
+    return (None, target) if counts.all() else (counts, np.where(counts, target, 0))
+
+
 def pick(x: Array, target: Array, ignore_index: int) -> Array:
     """The element of each row at its target's class (axis 1); 0 for targets to ignore."""
     axis = min(1, x.ndim - 1)
     counts, numbers = _known("nll_loss", x, target, x.shape[axis], ignore_index)
-    picked = np.take_along_axis(x, np.expand_dims(numbers, axis), axis)
-    return np.where(counts, np.squeeze(picked, axis), 0)
+    if x.ndim == 2:
+        picked = x[np.arange(len(x)), numbers]
+    else:
+        picked = np.take_along_axis(x, np.expand_dims(numbers, axis), axis).squeeze(axis)
+    return picked if counts is None else np.where(counts, picked, 0)
 
 
 def place(grad: Array, target: Array, classes: int, ignore_index: int) -> Array:
     """Rows of zeros with an element at each target's class; none for targets to ignore."""
     axis = min(1, grad.ndim)
-    counts = target != ignore_index
-    numbers = np.expand_dims(np.where(counts, target, 0), axis)
+    counts, numbers = _counted(target, ignore_index)
+    if counts is not None:
+        grad = np.where(counts, grad, 0)
     result = np.zeros((*grad.shape[:axis], classes, *grad.shape[axis:]), grad.dtype)
-    np.put_along_axis(result, numbers, np.expand_dims(np.where(counts, grad, 0), axis), axis)
+    if grad.ndim == 1:
+        result[np.arange(len(grad)), numbers] = grad
+    else:
+        numbers, grad = np.expand_dims(numbers, axis), np.expand_dims(grad, axis)
+        np.put_along_axis(result, numbers, grad, axis)
     return result

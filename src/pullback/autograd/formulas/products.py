@@ -32,6 +32,8 @@ Axes = Sequence[int]
 def matmul_to_first(xp: Any, grad: Any, shape: Shape, other: Any) -> Any:
     """The gradient of ``self @ other`` in `self`, which has the given shape."""
     other = conj(xp, other)
+    if len(shape) == 2 == other.ndim:
+        return xp.matmul(grad, other.mT)
     if other.ndim == 1:
         return grad * other if len(shape) == 1 else xp.expand_dims(grad, -1) * other
     batch = list(range(other.ndim - 2))
@@ -49,6 +51,8 @@ def matmul_to_first(xp: Any, grad: Any, shape: Shape, other: Any) -> Any:
 def matmul_to_second(xp: Any, grad: Any, self: Any, shape: Shape) -> Any:
     """The gradient of ``self @ other`` in `other`, which has the given shape."""
     self = conj(xp, self)
+    if len(shape) == 2 == self.ndim:
+        return xp.matmul(self.mT, grad)
     if self.ndim == 1:
         return (
             self * grad if len(shape) == 1 else xp.expand_dims(self, -1) * xp.expand_dims(grad, -2)

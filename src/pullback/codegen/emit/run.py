@@ -15,6 +15,7 @@ from pullback.codegen.model import Derivative, SavedAttribute
 
 __all__ = ["emit_run", "guard_of", "is_exact", "makes_new"]
 
+_PRODUCTS = {"matmul_to_first", "matmul_to_second"}
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
 
 
@@ -31,12 +32,15 @@ def guard_of(op: Emitted, attribute: SavedAttribute) -> str | None:
 
 
 def makes_new(op: Emitted) -> bool:
-    """Whether all formulas end in arithmetic, so that what they return is a new array."""
-    return all(
-        len(d.var_names) == 1
-        and isinstance(ast.parse(d.formula, mode="eval").body, ast.BinOp | ast.UnaryOp)
-        for d in op.derivatives
-    )
+    """Whether all formulas end in arithmetic or a product, so that they return a new array."""
+    return all(len(d.var_names) == 1 and _is_new(d.formula) for d in op.derivatives)
+
+
+def _is_new(formula: str) -> bool:
+    body = ast.parse(formula, mode="eval").body
+    if isinstance(body, ast.Call):
+        return ast.unparse(body.func) in _PRODUCTS
+    return isinstance(body, ast.BinOp | ast.UnaryOp)
 
 
 def is_exact(op: Emitted) -> bool:
