@@ -1603,14 +1603,12 @@ class Log2Backward0(OperatorNode):
 class LogaddexpBackward0(OperatorNode):
     """logaddexp(Tensor self, Tensor other) -> Tensor
 
-    other: grad * sigmoid(other - self)
-    self: grad * sigmoid(self - other)
+    self, other: logaddexp_vjp(grad, self, other, grad_input_mask)
     """
 
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -1618,10 +1616,9 @@ class LogaddexpBackward0(OperatorNode):
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
-        return (
-            grad * xp.sigmoid(self - other) if to_self is not None else None,
-            grad * xp.sigmoid(other - self) if to_other is not None else None,
-        )
+        grad_input_mask = (to_self is not None, to_other is not None)
+        grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
+        return (grad_of_self, grad_of_other)
 
     def run(node, xp, grad, keep):
         self = node.self
@@ -1643,14 +1640,8 @@ class LogaddexpBackward0(OperatorNode):
         else:
             other = xp.load(node, other, node.other_v)
         (to_self, _), (to_other, _) = node._edges
-        if to_other is not None:
-            grad_of_other = grad * xp.sigmoid(other - self)
-        else:
-            grad_of_other = None
-        if to_self is not None:
-            grad_of_self = grad * xp.sigmoid(self - other)
-        else:
-            grad_of_self = None
+        grad_input_mask = (to_self is not None, to_other is not None)
+        grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
         if not keep:
             node.self = node.other = FREED
         return (grad_of_self, grad_of_other)
@@ -1879,7 +1870,7 @@ class MulBackward0(OperatorNode):
 
     def run(node, xp, grad, keep):
         (to_self, _), (to_other, _) = node._edges
-        if to_self is to_other and node.self is node.other:
+        if to_self is to_other is not None and node.self is node.other:
             self = node.self
             if (
                 type(self) is Tensor
@@ -5404,7 +5395,7 @@ def log__record(self):
 
 
 def logaddexp_cpu(self, other):
-    return wrap(np.logaddexp(self._array, other._array))
+    return wrap(kernels.logarithms.logaddexp(self._array, other._array))
 
 
 def logaddexp_node(self, other):
@@ -5426,7 +5417,7 @@ def logaddexp_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, np.logaddexp(self._array, other._array))
+    return recorded(node, kernels.logarithms.logaddexp(self._array, other._array))
 
 
 def logaddexp_jvp(xp, self, other, self_t, other_t, result):

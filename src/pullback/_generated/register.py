@@ -2788,7 +2788,7 @@ register(
     jvp=kernels_pointwise.logaddexp_jvp,
     tangents=(0, 1),
     sums=True,
-    array_function=np.logaddexp,
+    array_function=kernels.logarithms.logaddexp,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.logaddexp,

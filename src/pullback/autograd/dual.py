@@ -31,6 +31,7 @@ from pullback.autograd.view import edge_of, is_left_behind, left_behind_error, v
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import TRANSFORM, StateGuard
 from pullback.errors import DerivativeMissingError
+from pullback.tensor.batched import BatchedArray
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import Tensor, fresh
 
@@ -39,6 +40,7 @@ __all__ = ["Function", "dual_kernel", "follow_base", "remember_tangents", "write
 Function = Callable[..., Any]
 
 _new = object.__new__
+_NONE: Any = object()  # stands for the level of a tensor without tangents
 
 
 def follow_base(tensor: Tensor) -> None:
@@ -103,6 +105,10 @@ def dual_kernel(
     kernel = general = _at_every_level(base, jvp, places, written, sums)
     if not written and not is_several:
         kernel = _at_one_level(base, jvp, places, sums, general)
+        if places == (0,):
+            kernel = _of_first(base, jvp, kernel)
+        elif places == (0, 1) and sums:
+            kernel = _of_first_two(base, jvp, kernel)
     return _refusing(kernel, name, refused) if refused else kernel
 
 
@@ -179,6 +185,73 @@ def _at_one_level(
         return output
 
     return call
+
+
+def _of_first(base: Function, jvp: Function, general: Function) -> Function:
+    """The same where only the first argument may have a tangent."""
+
+    def call(self: Any, *rest: Any, **kwargs: Any) -> Any:
+        level, given = _single(self)
+        if given is None or not level.alive:
+            return general(self, *rest, **kwargs)
+        output = base(self, *rest, **kwargs)
+        tangent = jvp(tensors, _bare(self), *rest, *kwargs.values(), given, output)
+        _finish(output, level, tensors.clone(tangent) if tangent is given else tangent)
+        return output
+
+    return call
+
+
+def _of_first_two(base: Function, jvp: Function, general: Function) -> Function:
+    """The same where only the first two may, by a formula that leaves out those without one."""
+
+    def call(self: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
+        level, self_t = _single(self)
+        at, other_t = _single(other)
+        if level is None or at is None or not (level is at or level is _NONE or at is _NONE):
+            return general(self, other, *rest, **kwargs)
+        if level is _NONE:
+            level = at
+        if level is _NONE or not level.alive:
+            return general(self, other, *rest, **kwargs)
+        output = base(self, other, *rest, **kwargs)
+        primals = (
+            self if self_t is None else _bare(self),
+            other if other_t is None else _bare(other),
+        )
+        tangent = jvp(tensors, *primals, *rest, *kwargs.values(), self_t, other_t, output)
+        if tangent is self_t or tangent is other_t:
+            tangent = tensors.clone(tangent)
+        _finish(output, level, tangent)
+        return output
+
+    return call
+
+
+def _single(value: Any) -> tuple[Any, Any]:
+    """The only level and tangent of a tensor; `_NONE` if it has none, and None if it has more."""
+    if type(value) is not Tensor:
+        return None, None
+    if not value._flags & DUAL:
+        return _NONE, None
+    tangents = value._meta.tangents  # type: ignore[union-attr]
+    if not tangents or len(tangents) > 1:
+        return None, None
+    return next(iter(tangents.items()))
+
+
+def _finish(output: Any, level: Level, tangent: Any) -> None:
+    """Gives a new result its tangent; nothing to be done but that, as a rule."""
+    if tangent is None:
+        return
+    array, wanted = tangent._array, output._array
+    shape = array.array.shape[len(array.levels) :] if type(array) is BatchedArray else array.shape
+    if shape == wanted.shape and array.dtype is wanted.dtype:
+        set_tangent(output, level, tangent)
+    else:
+        _give(output, level, tangent, False)
+    if output._flags & REQUIRES_GRAD:
+        remember_tangents((output,), False)
 
 
 def _only_level(values: list[Any], places: tuple[int, ...]) -> Level | None:

@@ -213,6 +213,9 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
             if draws:
                 return random_kernel(name)(*args, **kwargs)
         results = kernel(*args, **kwargs)
+        if type(results) is Tensor and modes & (TRANSFORM | MAPPING) and not modes & INFERENCE:
+            # By far the most usual case, without a loop.
+            return results if _is_among(results, args) else born_here(results, is_own)
         if not modes & (INFERENCE | TRANSFORM | MAPPING):
             return results
         for result in results if isinstance(results, tuple | list) else (results,):
@@ -257,7 +260,13 @@ def _meta_kernel(rule: str | Function, cpu: Function) -> Kernel:
 def _has_changed(tensor: Tensor) -> bool:
     """Whether the base of a view has become something to look after."""
     view = tensor._meta
-    return type(view) is View and bool(view.base._flags & (REQUIRES_GRAD | DUAL))
+    if type(view) is not View:
+        return False
+    flags = view.base._flags
+    if flags & REQUIRES_GRAD or not flags & DUAL:
+        return bool(flags & REQUIRES_GRAD)
+    own, theirs = view.tangents, view.base._meta.tangents  # type: ignore[union-attr]
+    return own is None or theirs is None or not theirs.keys() <= own.keys()
 
 
 def refreshing(operator: Any) -> Function:

@@ -91,6 +91,8 @@ def _tracked_kernel(operator: Any, flags: int) -> Function:
         return _alone(_of_one(rule))
     if len(tensors) == len(arguments) == 2 and plain and hasattr(rule, "function"):
         return _alone(_of_pair(rule.function, rule))
+    if len(tensors) == len(arguments) == 2 and plain:
+        return _alone(_of_two(rule, loop))
     return _alone(_of_many(rule, loop))
 
 
@@ -152,6 +154,31 @@ def _of_pair(function: Function, rule: Rule) -> Function:
         return finished(found, levels, one.array.shape[:k])
 
     general = _of_many(rule, call)  # an element-wise rule never declines
+    return call
+
+
+def _of_two(rule: Rule, loop: Function) -> Function:
+    """The kernel of an operator of two tensors, such as their matrix product."""
+    general = _of_many(rule, loop)
+
+    def call(self: Tensor, other: Tensor) -> Any:
+        a, b = self._array, other._array
+        one = a if type(a) is BatchedArray else b
+        levels = one.levels
+        k = len(levels)
+        if k < len(active_levels()) or (
+            one is a and type(b) is BatchedArray and b.levels != levels
+        ):
+            return general(self, other)
+        found = rule(k, array_for(self, levels), array_for(other, levels))
+        if type(found) is np.ndarray and found.shape[:k] == one.array.shape[:k]:
+            return batched(found, levels)
+        return (
+            general(self, other)
+            if found is NotImplemented
+            else finished(found, levels, one.array.shape[:k])
+        )
+
     return call
 
 

@@ -231,10 +231,11 @@ def born_here(tensor: Tensor, is_own: bool = False) -> Tensor:
     not that of a base."""
     counter = tensor._counter
     if counter is None:
-        counter = tensor._counter = [0]
+        counter = tensor._counter = [0, birthplace.get()]
     elif not is_own or len(counter) != 1:
         return tensor
-    counter.append(birthplace.get())
+    else:
+        counter.append(birthplace.get())
     if get_state().modes & MAPPING:
         counter.append(ref(tensor))
     return tensor

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pullback.errors import DerivativeMissingError
+from pullback.kernels.logarithms import logaddexp_grads
 from pullback.tensor.tensor import Tensor
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "clamped",
     "conj",
     "conj_slope_of_base",
+    "logaddexp_vjp",
     "not_implemented",
     "real_part",
     "share",
@@ -54,6 +56,18 @@ def conj(xp: Any, x: Any) -> Any:
     if dtype is None:  # a Python number
         return x.conjugate()
     return xp.conjugate(x) if dtype.kind == "c" else x
+
+
+def logaddexp_vjp(xp: Any, grad: Any, x: Any, y: Any, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
+    """The gradients of log(exp(x) + exp(y)): each argument has its share of the sum."""
+    if not isinstance(grad, Tensor):
+        found = logaddexp_grads(grad, x, y, wanted)
+        if found is not None:
+            return found
+    return (
+        grad * xp.sigmoid(x - y) if wanted[0] else None,
+        grad * xp.sigmoid(y - x) if wanted[1] else None,
+    )
 
 
 def real_part(xp: Any, x: Any) -> Any:

@@ -171,7 +171,7 @@ def _square(op: Emitted, saved: list[SavedAttribute]) -> list[str]:
         return []
     freed = ["    if not keep:", "        node.self = node.other = FREED"]
     return [
-        "if to_self is to_other and node.self is node.other:",
+        "if to_self is to_other is not None and node.self is node.other:",
         *(indent(line) for s in saved if s.name == "self" for line in _load(op, s)),
         "    both = grad * self.conjugate()",
         "    both += both",

@@ -35,6 +35,8 @@ def _one(k: int, x: Array) -> Array:
 def matmul(k: int, a: Array, b: Array) -> Array:
     """The product of matrices; vectors stand for one row or column."""
     rows, columns = a.ndim - k, b.ndim - k
+    if rows == columns == 2 and a.shape[-1] == b.shape[-2] and not is_constant(b, k):
+        return np.matmul(a, b)
     if not rows or not columns or a.shape[-1] != b.shape[k if columns == 1 else -2]:
         return plain.matmul(np.empty(a.shape[k:]), np.empty(b.shape[k:]))  # says what is wrong
     if rows and columns <= 2 and is_constant(b, k):
@@ -59,6 +61,8 @@ def _dot(k: int, a: Array, b: Array) -> Array:
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return np.multiply(a, b)
     rows, columns = a.ndim - k, b.ndim - k
+    if rows == columns == 2 and a.shape[-1] == b.shape[-2] and not is_constant(b, k):
+        return np.matmul(a, b)
     if not rows or not columns:
         a, b = padded(k, a, b)
         return np.multiply(a, b)
