@@ -19,11 +19,10 @@ from pullback.autograd.tangents import tangents_of
 from pullback.autograd.view import requires_grad
 from pullback.errors import AutogradTypeError, AutogradValueError
 from pullback.func.arguments import Argnums, positions, require_function
-from pullback.func.forward import jvp
 from pullback.func.jacobians import hessian as hessian_of_tensors
 from pullback.func.jacobians import jacfwd, jacrev
 from pullback.func.reverse import grad as grad_of_tensors
-from pullback.func.reverse import grad_and_value, pulled
+from pullback.func.reverse import grad_and_value, pulled, vjp
 from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
 
@@ -258,7 +257,8 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
         def slope(value: Any) -> Any:
             return inner(*call.args[:place], value, *call.args[place + 1 :], **kwargs)
 
-        _, product = jvp(slope, (call.args[place],), (direction,))
+        # The Hessian is symmetric, and two backward passes are quicker than a tangent through one.
+        (product,) = vjp(slope, call.args[place])[1](direction)
         return call.like_arguments(product, argnums)
 
     return run
