@@ -13,7 +13,9 @@ import numpy as np
 
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
+from pullback._generated import functions_sorting as sorting
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
 
@@ -26,12 +28,18 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "linear_ramp": {"end_values": 0},
     "maximum": {"stat_length": None},
     "mean": {"stat_length": None},
+    "median": {"stat_length": None},
     "minimum": {"stat_length": None},
     "reflect": {"reflect_type": "even"},
     "symmetric": {"reflect_type": "even"},
     "wrap": {},
 }
-_STATISTICS = {"maximum": "max", "mean": "mean", "minimum": "min"}
+_STATISTICS: dict[str, Callable[..., Any]] = {
+    "maximum": reduction.max,
+    "mean": reduction.mean,
+    "median": sorting.median,
+    "minimum": reduction.min,
+}
 
 Pair = tuple[Any, Any]
 
@@ -40,7 +48,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
     """Puts elements around a tensor; `pad_width` says how many before and after each axis.
 
     It is a number, a pair, a pair for each axis, or a dict from axis to these. The modes are those
-    of NumPy, with its options.
+    of NumPy, with its options. Gradients pass to `constant_values` and `end_values` too.
 
     >>> import pullback as pb
     >>> pb.pad(pb.asarray([1.0, 2.0, 3.0]), (2, 1), mode="reflect").tolist()
@@ -58,8 +66,9 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
     if tensor.dtype.kind not in "fc" and has_values(tensor):
         return wrap(np.pad(tensor._array, widths, mode, **options))  # type: ignore[call-overload]
     options = {**_OPTIONS[mode], **options}
-    if mode in ("constant", "empty"):
-        values = _pairs(options.get("constant_values", 0), tensor.ndim)
+    constants = options.get("constant_values", 0)
+    if mode in ("constant", "empty") and not _holds_tensor(constants):
+        values = _pairs(constants, tensor.ndim)
         flat = [int(n) for pair in widths for n in pair]
         return shape._constant_pad(tensor, flat, [value for pair in values for value in pair])
     for axis, pair in enumerate(widths):
@@ -85,6 +94,9 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
 
 def _pairs(value: Any, ndim: int) -> list[Pair]:
     """A pair for each axis, from one value, one pair, or a pair for each."""
+    if _holds_tensor(value):
+        spread: Any = shape.broadcast_to(_stacked(value), (ndim, 2))
+        return [(spread[axis, 0], spread[axis, 1]) for axis in range(ndim)]
     try:
         pairs = np.broadcast_to(np.asarray(value), (ndim, 2))
     except ValueError:
@@ -94,9 +106,25 @@ def _pairs(value: Any, ndim: int) -> list[Pair]:
     return [tuple(pair) for pair in pairs.tolist()]
 
 
+def _holds_tensor(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return any(map(_holds_tensor, value))
+    return isinstance(value, Tensor)
+
+
+def _stacked(value: Any) -> Tensor:
+    """Nested lists of numbers and tensors as one tensor."""
+    if isinstance(value, list | tuple):
+        return shape.stack([_stacked(item) for item in value])
+    return value if isinstance(value, Tensor) else wrap(np.asarray(value))
+
+
 def _pad_axis(
     tensor: Any, axis: int, width: tuple[int, int], mode: str, options: dict[str, Any]
 ) -> Any:
+    if mode == "constant":
+        values = _pairs(options["constant_values"], tensor.ndim)[axis]
+        return _joined(tensor, axis, width, lambda side, n: _same(tensor, axis, n, values[side]))
     if mode == "linear_ramp":
         ends = _pairs(options["end_values"], tensor.ndim)[axis]
         return _joined(
@@ -133,11 +161,17 @@ def _edge(tensor: Any, axis: int, side: int) -> Any:
     return _slices(tensor, axis, 0, 1) if side == 0 else _slices(tensor, axis, last, last + 1)
 
 
+def _same(tensor: Any, axis: int, n: int, value: Any) -> Any:
+    """One value everywhere."""
+    lengths = (*tensor.shape[:axis], n, *tensor.shape[axis + 1 :])
+    return shape.broadcast_to(pointwise._astype(value, tensor.dtype), lengths)
+
+
 def _ramp(tensor: Any, axis: int, side: int, n: int, end: Any) -> Any:
     """Even steps from the edge to a number, which is reached at the far end."""
     steps = np.arange(n) / n if side == 0 else 1 - np.arange(1, n + 1) / n
     weight = steps.astype(tensor.dtype).reshape((-1,) + (1,) * (tensor.ndim - axis - 1))
-    return wrap(weight) * _edge(tensor, axis, side) + wrap((1 - weight) * end)
+    return wrap(weight) * _edge(tensor, axis, side) + wrap(1 - weight) * end
 
 
 def _flat(tensor: Any, axis: int, side: int, n: int, mode: str, length: Any) -> Any:
@@ -146,8 +180,7 @@ def _flat(tensor: Any, axis: int, side: int, n: int, mode: str, length: Any) -> 
     near = whole if length is None else min(int(length), whole)
     start = 0 if side == 0 else whole - near
     region = _slices(tensor, axis, start, start + near)
-    value = getattr(region, _STATISTICS[mode])(axis=axis, keepdims=True)
-    return shape.broadcast_to(value, (*tensor.shape[:axis], n, *tensor.shape[axis + 1 :]))
+    return _same(tensor, axis, n, _STATISTICS[mode](region, axis, True))
 
 
 def _odd(tensor: Any, axis: int, width: tuple[int, int], *, skip: bool) -> Any:

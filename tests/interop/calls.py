@@ -179,6 +179,7 @@ for _name in ("concat", "concatenate"):
         _name,
         (lambda a, b, f=_f: f([a, b]), A, B),
         (lambda a, f=_f: f((a, [[7.0], [8.0]]), axis=1), A),
+        (lambda a, f=_f: f([[a[0]], a, [2 * a[1], 1.0]]), V),
         (lambda a, b, f=_f: f([a, b], axis=None, dtype=np.float64), A, B),
     )
 for _name in ("stack", "hstack", "vstack", "dstack", "column_stack"):
@@ -222,5 +223,13 @@ calls("insert", (lambda a, v: np.insert(a, 1, v), V, np.array(0.5)))
 calls("insert", (lambda a, v: np.insert(arr=a, obj=[0, 2], values=v, axis=1), A, normal(2, 2)))
 for _mode in ("constant", "edge", "reflect", "symmetric", "wrap", "linear_ramp", "mean", "maximum"):
     calls("pad", (lambda a, mode=_mode: np.pad(a, ((1, 2), (2, 1)), mode=mode), S))
+calls(
+    "pad",
+    (lambda a, c: np.pad(a, 1, constant_values=c), A, np.array(0.7)),
+    (lambda a, c: np.pad(a, (1, 2), constant_values=(c, 2.0)), V, np.array(0.7)),
+    (lambda a, c: np.pad(a, 1, constant_values=c), A, normal(2, 2)),
+    (lambda a, c: np.pad(a, 2, "linear_ramp", end_values=((c[0], c[1]), (0, c[2]))), A, W),
+    (lambda a: np.pad(a, 2, "median", stat_length=2), A),
+)
 calls("trim_zeros", (lambda a: np.trim_zeros(np.append(np.append([0.0, 0.0], a), 0.0)), V))
 calls("trim_zeros", (lambda a: np.trim_zeros(np.append(0.0, a), "b"), V))

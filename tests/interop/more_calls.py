@@ -93,9 +93,21 @@ calls("fix", (np.fix, V))
 calls("clip", (lambda a: np.clip(a, -0.5, 1.0), V), (lambda a, m: np.clip(a, m, None), V, W))
 calls("clip", (lambda a: np.clip(a, a_min=0.0, a_max=1.0, out=np.zeros_like(a)), V))
 calls("nan_to_num", (lambda a: np.nan_to_num(np.where(a > 0.5, a, np.nan), nan=2.0), V))
+_HOLES = np.array([1.0, np.nan, np.inf, -np.inf])
+_GAPS = np.array([complex(0.0, part) for part in _HOLES])
+calls(
+    "nan_to_num",
+    (
+        lambda a, n, p, m: np.nan_to_num(a + _HOLES, nan=n, posinf=p, neginf=m),
+        *(V, np.array(0.5), np.array(9.0), np.array(-9.0)),
+    ),
+    (lambda a, n: np.nan_to_num(a + _GAPS, nan=n, posinf=1.0, neginf=0.0), V, np.array(0.5)),
+    (lambda a, n: np.nan_to_num(a + _HOLES, copy=False, nan=n)[:2], V, np.array(0.5)),
+)
 calls("sinc", (np.sinc, V))
 calls("i0", (np.i0, V))
 calls("unwrap", (np.unwrap, 3 * V), (lambda p: np.unwrap(p, axis=0, period=2.0), 3 * A))
+calls("unwrap", (lambda p, t: np.unwrap(p, period=t), 3 * V, np.array(1.9)))
 calls("diff", (np.diff, V), (lambda a, b: np.diff(a, n=2, axis=0, prepend=b), A, B))
 calls("ediff1d", (np.ediff1d, A), (lambda a, b: np.ediff1d(a, to_end=b, to_begin=b * 2), V, W))
 calls("gradient", (np.gradient, V), (lambda a: np.gradient(a, 0.5, axis=1), A), (np.gradient, A))

@@ -145,6 +145,35 @@ def test_reduce_options() -> None:
         np.sin.reduce(pb.tensor(V))
 
 
+def test_folds_with_masks_and_starts() -> None:
+    mask = np.array([[True, False, True], [False, True, True]])
+    check_call(lambda x: np.logaddexp.reduce(x, axis=1, where=mask), A)
+    check_call(lambda x: np.hypot.reduce(x, axis=(0, 1), where=mask), A)
+    check_call(lambda x, i: np.subtract.reduce(x, axis=1, initial=i, where=mask), A, np.array(2.0))
+    check_call(lambda x, i: np.logaddexp.reduce(x, axis=None, initial=i), A, np.array(2.0))
+    check_call(lambda x: np.hypot.reduce(x, axis=None, keepdims=True), A)
+    assert np.hypot.reduce(pb.zeros((0, 2))).tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match="identity"):
+        np.subtract.reduce(pb.tensor(A), where=mask)
+    with pytest.raises(ValueError, match="no identity"):
+        np.arctan2.reduce(pb.zeros((0, 2)))
+    with pytest.raises(ValueError, match="not reorderable"):
+        np.subtract.reduce(pb.tensor(A), axis=(0, 1))
+
+
+@pytest.mark.parametrize("name", ["multiply", "divide", "power", "hypot", "maximum", "logaddexp"])
+def test_a_result_may_be_written_over_an_input(name: str) -> None:
+    ufunc = getattr(np, name)
+
+    def call(x: Any, y: Any) -> Any:
+        z = x + 2.5
+        ufunc(z, y, out=z)
+        ufunc(y, z[::-1], out=z)
+        return z
+
+    check_call(call, V, np.abs(W) + 0.3)
+
+
 def test_at_writes_each_time_an_element_is_named() -> None:
     def call(ufunc: np.ufunc) -> Any:
         def write(x: Any, y: Any) -> Any:
@@ -201,3 +230,19 @@ def test_other_libraries_are_asked_first() -> None:
             return "other"
 
     assert np.add(pb.tensor(V), Other(), where=True) == "other"
+
+
+@pytest.mark.parametrize("name", ["sqrt", "log", "log2", "log10", "arcsin", "arccos", "arctanh"])
+def test_emath_turns_complex_where_real_numbers_end(name: str) -> None:
+    function = getattr(np.emath, name)
+    check_call(function, np.array([0.5, 0.25]))
+    check_call(function, np.array([0.5, -1.75]))
+    with np.errstate(divide="ignore"):
+        assert function(pb.tensor([1])).dtype == function(np.array([1])).dtype
+
+
+def test_emath_with_two_arguments() -> None:
+    check_call(np.emath.power, np.array([0.5, -1.75]), np.array([1.5, 0.5]))
+    check_call(np.emath.power, np.array([0.5, 1.75]), np.array(0.3))
+    check_call(lambda x: np.emath.power(x, -2), np.array([0.5, 1.75]))
+    check_call(lambda x: np.emath.logn(2.0, x), np.array([0.5, -1.75]))

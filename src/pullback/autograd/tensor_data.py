@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dis
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from pullback.autograd.anomaly import is_anomaly_enabled
+from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
 from pullback.autograd.saved import version
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
-from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
+from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, InferenceError, InplaceError
 from pullback.tensor.payload import Payload
@@ -113,7 +111,7 @@ def __dlpack__(  # noqa: N807 - DLPack's name
     copy: bool | None = None,
 ) -> Any:
     """The memory, for another array library; only of a tensor that does not require grad."""
-    _check_nothing_lost(self)
+    check_nothing_lost(self)
     array: Any = numpy(self)
     return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
@@ -121,77 +119,6 @@ def __dlpack__(  # noqa: N807 - DLPack's name
 def __dlpack_device__(self: Tensor) -> tuple[int, int]:  # noqa: N807 - DLPack's name
     """Where the memory is."""
     return self._array.__dlpack_device__()  # type: ignore[no-any-return]
-
-
-def __array__(  # noqa: N807 - NumPy's name
-    self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None
-) -> NDArray[Any]:
-    _check_nothing_lost(self)
-    array = np.asarray(self._array)
-    if copy is False and dtype is not None and array.dtype != dtype:
-        raise ValueError(f"a tensor of dtype {array.dtype} cannot become {dtype} without a copy")
-    return np.array(array, dtype=dtype, copy=copy)
-
-
-_INSTEAD = (
-    "To join tensors, use np.stack or pb.asarray([...]); to write into an array, make it a tensor "
-    "first:\n"
-    "    array = pb.asarray(array)      # or make it by np.zeros_like(x), np.zeros(n, like=x)\n"
-    "    array[...] = x\n"
-    "or run the function under @pb.differentiable or with pb.numpy_mode(), where NumPy's creation "
-    "functions give tensors. If no gradient is wanted, use x.detach().numpy()."
-)
-
-
-def _check_nothing_lost(self: Tensor) -> None:
-    if requires_grad(self) and is_grad_enabled():
-        raise AutogradError(
-            "Can't call numpy() on Tensor that requires grad: the result would be no part of the "
-            "graph. " + _INSTEAD
-        )
-    if self._flags & DUAL:
-        raise AutogradError(
-            "a tensor with a tangent cannot become an ndarray: the tangent would be lost. "
-            + _INSTEAD
-        )
-
-
-_ASSIGNMENT = dis.opmap["STORE_SUBSCR"]
-
-
-def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
-    """The only element as a Python number, unless it is about to vanish in an ndarray.
-
-    NumPy converts ``array[i] = x`` by ``float(x)``, so only the caller's present instruction tells
-    an assignment from a call.
-    """
-    if requires_grad(self) or self._flags & DUAL:
-        frame = sys._getframe(2)
-        lost = is_grad_enabled() or self._flags & DUAL
-        if lost and frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _ASSIGNMENT:
-            raise AutogradError(
-                "a tensor that requires grad cannot be an element of an ndarray, which keeps no "
-                "gradients. " + _INSTEAD
-            )
-        if kind is not int:
-            warnings.warn(
-                f"{kind.__name__}() of a tensor with requires_grad=True gives a number that is no "
-                "part of the graph; say x.detach() or x.item() if that is meant.",
-                stacklevel=3,
-            )
-    return kind(self._only_element())
-
-
-def __float__(self: Tensor) -> float:  # noqa: N807 - Python's name
-    return float(_number(self, float))
-
-
-def __complex__(self: Tensor) -> complex:  # noqa: N807 - Python's name
-    return complex(_number(self, complex))
-
-
-def __int__(self: Tensor) -> int:  # noqa: N807 - Python's name
-    return int(_number(self, int))
 
 
 def __format__(self: Tensor, spec: str) -> str:  # noqa: N807 - Python's name
@@ -249,18 +176,15 @@ def _restored(array: NDArray[Any], grad: bool) -> Tensor:
 
 
 DATA_METHODS: dict[str, Any] = {
+    **CONVERSIONS,
     "_version": property(_version),
     "data": property(_get_data, _set_data),
     "detach": detach,
     "detach_": detach_,
     "numpy": numpy,
-    "__array__": __array__,
     "__dlpack__": __dlpack__,
     "__dlpack_device__": __dlpack_device__,
-    "__complex__": __complex__,
-    "__float__": __float__,
     "__format__": __format__,
-    "__int__": __int__,
     "__repr__": __repr__,
     "__deepcopy__": __deepcopy__,
     "__reduce__": __reduce__,

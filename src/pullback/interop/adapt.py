@@ -67,6 +67,11 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for p in named if p.kind not in _CATCH_ALL]
 
 
+def _entered(arrays: Any) -> list[Any]:
+    """Several arrays, some of which may be lists of numbers and tensors."""
+    return [as_tensor(a) if type(a) in _LISTS else a for a in arrays]
+
+
 def adapted(
     theirs: Callable[..., Any], ours: Callable[..., Any], rename: Mapping[str, str]
 ) -> Callable[..., Any]:
@@ -90,7 +95,9 @@ def adapted(
         arguments = dict(zip(names, args, strict=False))
         arguments.update(kwargs)
         positional = [arguments.pop(key) for key in tensors if key in arguments]
-        if not takes_several:
+        if takes_several:
+            positional = [_entered(a) if type(a) in _LISTS else a for a in positional]
+        else:
             positional = [as_tensor(a) if type(a) in _LISTS else a for a in positional]
         out = arguments.pop("out", None) if "out" not in known else None
         dtype = arguments.pop("dtype", None) if "dtype" not in known else None

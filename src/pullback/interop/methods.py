@@ -20,6 +20,7 @@ from pullback._generated import functions_sorting as sorting
 from pullback.errors import InplaceError
 from pullback.indexing import setitem
 from pullback.interop.arguments import raw
+from pullback.interop.array_methods import ARRAY_METHODS
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["Flat", "attach_methods"]
@@ -109,11 +110,6 @@ def _resize(self: Tensor, *_: Any, **__: Any) -> None:  # noqa: ARG001 - a metho
     )
 
 
-def _compress(self: Tensor, condition: Any, axis: int | None = None) -> Tensor:
-    """The slices along an axis for which a condition holds."""
-    return indexing.compress(condition, self, axis)
-
-
 def _conjugate(self: Tensor) -> Tensor:
     """The complex conjugate."""
     return pointwise.conj(self)
@@ -133,8 +129,8 @@ def _tobytes(self: Tensor, order: str = "C") -> bytes:
 
 
 _MEMBERS: dict[str, Any] = {
+    **ARRAY_METHODS,
     "argsort": _argsort,
-    "compress": _compress,
     "conjugate": _conjugate,
     "fill": _fill,
     "flags": property(_flags),

@@ -12,13 +12,14 @@ no gradients, and stay arrays.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import update_wrapper, wraps
+from functools import cache, update_wrapper, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -27,6 +28,8 @@ from pullback import errors
 from pullback.autograd.mutation import keep_saved_values
 from pullback.interop import joining, table
 from pullback.interop.arguments import tensors_in
+from pullback.interop.compiled import compiled_users
+from pullback.interop.math_functions import MATH
 from pullback.interop.protocols import handler
 from pullback.tensor.tensor import adopt, fresh
 
@@ -37,9 +40,12 @@ _R = TypeVar("_R")
 
 _depth: ContextVar[int] = ContextVar("numpy_mode", default=0)
 _lock = threading.RLock()
-# Where the code lies whose own calls are never changed.
-_INSIDE = tuple(os.path.dirname(file) + os.sep for file in (np.__file__, errors.__file__))
-_TAKES_AN_ITERATOR = "fromiter"  # whose tensors cannot be seen beforehand
+# Where the code lies whose own calls are never changed; a compiled module is imported by the last.
+_INSIDE = (
+    *(os.path.dirname(file) + os.sep for file in (np.__file__, errors.__file__)),
+    "<frozen importlib",
+)
+_TAKE_AN_ITERATOR = (np.fromiter, math.fsum, math.prod)  # whose tensors cannot be seen beforehand
 _SPACES = {"": np, "linalg": np.linalg, "fft": np.fft}
 
 
@@ -78,7 +84,7 @@ def _as_tensors(value: Any, given: Any = ()) -> Any:
 
 def _replaced(original: Callable[..., Any], ours: Callable[..., Any]) -> Any:
     """A function that in the mode calls ours if tensors are given, and wraps what NumPy makes."""
-    eager = original.__name__ == _TAKES_AN_ITERATOR
+    eager = original in _TAKE_AN_ITERATOR
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not _concerns(sys._getframe(1)):
@@ -127,12 +133,19 @@ def _ours(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _all_replacements() -> list[tuple[Any, str, Any]]:
     """Every place to change: whose attribute, its name, what stands there in the mode."""
+    return [*compiled_users(), *_numpys_replacements()]
+
+
+@cache
+def _numpys_replacements() -> list[tuple[Any, str, Any]]:
     found: list[tuple[Any, str, Any]] = []
     for name in [*table.IN_MODE, *table.names()]:
         space, _, short = name.rpartition(".")
         original = getattr(_SPACES[space], short, None)
         if original is not None:
             found.append((_SPACES[space], short, _replaced(original, _ours(name, original))))
+    for name, ours in MATH.items():
+        found.append((math, name, _replaced(getattr(math, name), ours)))
     found.append((np, "ndenumerate", _replaced(np.ndenumerate, joining.enumerated)))
     found.append((np.vectorize, "__call__", _vectorize_call(np.vectorize.__call__)))
     joiner: Any = type(np.r_).__mro__[1]
@@ -187,7 +200,8 @@ def _imported_names(names: dict[str, Any]) -> _Patch:
     """The names under which a module has imported functions that the mode replaces."""
 
     def places() -> list[tuple[Any, str, Any]]:
-        known = {id(old): getattr(owner, name) for owner, name, old in _NUMPY._changed}
+        changed = [place for place in _NUMPY._changed if place[2] is not np]
+        known = {id(old): getattr(owner, name) for owner, name, old in changed}
         return [(names, key, known[id(v)]) for key, v in list(names.items()) if id(v) in known]
 
     return _Patch(places)

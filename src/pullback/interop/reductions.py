@@ -32,10 +32,18 @@ def _masked(a: Any, where: Any, neutral: Any) -> Tensor:
     tensor = as_tensor(a)
     if where is True or where is _NONE:
         return tensor
+    _check_mask(where)
     if not np.can_cast(np.asarray(neutral).dtype, tensor.dtype, "same_kind"):
         tensor = pointwise._astype(tensor, np.dtype(float))
     fill = np.asarray(neutral, tensor.dtype)
     return pointwise._where(where, tensor, fill)
+
+
+def _check_mask(where: Any) -> None:
+    """As in NumPy, other numbers than booleans are no mask."""
+    kind = as_tensor(where).dtype
+    if kind.kind != "b":
+        raise TypeError(f"where must be of dtype bool, not {kind}; write a comparison: x > 0")
 
 
 def _count(a: Any, where: Any, axis: Any, keepdims: Any) -> Tensor:
@@ -84,6 +92,7 @@ def _extreme(
                 f"reduction operation '{name}' does not have an identity, so to use a where mask "
                 f"one has to specify 'initial'"
             )
+        _check_mask(where)
         tensor = pointwise._where(
             where, tensor, pointwise._astype(as_tensor(initial), tensor.dtype)
         )

@@ -18,7 +18,7 @@ from pullback._generated import functions_reduction as reduction
 from pullback._generated import functions_shape as shape
 from pullback._generated import functions_sorting as sorting
 from pullback.interop.adapt import into
-from pullback.interop.arguments import as_tensor, given, plain, raw
+from pullback.interop.arguments import as_tensor, given, plain, raw, tensors_in
 from pullback.tensor.tensor import Tensor, fresh
 
 __all__ = ["average", "clip", "ediff1d", "fix", "histogram", "histogram2d", "histogram_bin_edges"]
@@ -86,22 +86,47 @@ def fix(x: Any, out: Any = None) -> Any:
 
 
 def unwrap(
-    p: Any, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
+    p: Any, discont: float | None = None, axis: int = -1, *, period: Any = 2 * math.pi
 ) -> Any:
-    """``numpy.unwrap``: jumps are constants, so gradients pass as if there were none."""
+    """``numpy.unwrap``: how many periods are added is constant, so gradients pass unchanged."""
     tensor = as_tensor(p)
-    values = raw(tensor)
-    shifts = np.unwrap(values, discont, axis, period=period) - values
-    return tensor + fresh(shifts)
+    values, length = raw(tensor), np.asarray(plain(period))
+    shifted = np.unwrap(values, plain(discont), axis, period=length.item())
+    if not isinstance(period, Tensor):
+        return tensor + fresh(shifted - values)
+    turns = np.round((shifted - values) / length)
+    return tensor + fresh(turns) * period
 
 
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
-    """``numpy.nan_to_num``."""
+    """``numpy.nan_to_num``; gradients pass to numbers that are tensors too."""
+    numbers = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    if next(tensors_in(numbers), None) is not None:
+        made = _with_numbers(as_tensor(x), nan, posinf, neginf)
+        return made if copy else indexing.copy_(as_tensor(x), made)
     if copy:
-        return pointwise.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
-    return pointwise.nan_to_num_(as_tensor(x), nan=nan, posinf=posinf, neginf=neginf)
+        return pointwise.nan_to_num(x, **numbers)
+    return pointwise.nan_to_num_(as_tensor(x), **numbers)
+
+
+def _with_numbers(x: Tensor, nan: Any, posinf: Any, neginf: Any) -> Tensor:
+    """A tensor with other tensors' elements in the place of NaN and infinities."""
+    if x.dtype.kind not in "fc":
+        return pointwise.clone(x)
+    if x.dtype.kind == "c":
+        parts = (pointwise.real(x), pointwise.imag(x))
+        real, imag = (_with_numbers(part, nan, posinf, neginf) for part in parts)
+        return pointwise._astype(real + 1j * imag, x.dtype)
+    limits = np.finfo(x.dtype)
+    for test, number in (
+        (pointwise.isnan(x), nan),
+        (pointwise.equal(x, np.inf), limits.max if posinf is None else posinf),
+        (pointwise.equal(x, -np.inf), limits.min if neginf is None else neginf),
+    ):
+        x = pointwise._where(test, pointwise._astype(as_tensor(number), x.dtype), x)
+    return x
 
 
 def real_if_close(a: Any, tol: float = 100) -> Tensor:

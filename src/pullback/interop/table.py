@@ -33,6 +33,7 @@ from pullback.interop import (
 )
 from pullback.interop.adapt import adapted
 from pullback.interop.arguments import words
+from pullback.interop.scimath import SCIMATH
 
 __all__ = ["BY_OTHERS", "IN_MODE", "IN_MODE_OBJECTS", "REFUSED", "VALUES", "WITHOUT_ARRAYS"]
 __all__ += ["differentiable", "names"]
@@ -63,6 +64,7 @@ _RENAMED: dict[str, dict[str, str]] = {
     "unravel_index": {"indices": "places"},
     "vander": {"N": "n"},
 }
+_SCIMATH = "numpy.lib.scimath"  # the module behind np.emath
 _MATCHED = (public, aliases, array_functions, ranges)
 
 _DIFFERENTIABLE = words("""
@@ -171,6 +173,8 @@ def differentiable(name: str, theirs: Callable[..., Any]) -> Callable[..., Any] 
     if space in ("linalg", "fft"):
         ours = getattr(linalg if space == "linalg" else fft, short, None)
         return None if ours is None else adapted(theirs, ours, {})
+    if space == _SCIMATH:
+        return SCIMATH.get(short)
     if space:
         return None
     short = _OTHER_NAMES.get(short, short)

@@ -6,6 +6,7 @@ arguments is folded step by step, as NumPy defines these methods, so all of them
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -77,35 +78,49 @@ def _reduce(
             options["dtype"] = dtype
         result = known(tensor, axis=axis, keepdims=keepdims, **options)
     else:
-        if where is not True:
-            raise TypeError(f"{ufunc_name(ufunc)}.reduce: where= is not supported for tensors")
-        result = _folded(ufunc, tensor, axis, keepdims, initial)
+        result = _folded(ufunc, tensor, axis, keepdims, initial, where)
     return into(out, result, f"{ufunc_name(ufunc)}.reduce")
 
 
-def _folded(ufunc: np.ufunc, tensor: Tensor, axis: Any, keepdims: bool, initial: Any) -> Tensor:
-    """Axis by axis, the elements combined from the first to the last."""
-    function = UFUNCS[ufunc]
-    axes = _axes(axis, tensor.ndim)
-    if len(axes) > 1 and initial is not np._NoValue and initial is not None:
-        raise TypeError(f"{ufunc_name(ufunc)}.reduce: initial= needs a single axis for tensors")
-    result = tensor
-    for one in axes:
-        parts = shape.unbind(result, one)
-        if not parts and not given(initial):
-            if ufunc.identity is None:
-                raise ValueError(
-                    f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
-                )
-            initial = ufunc.identity
-        if given(initial):
-            lengths = result.shape[:one] + result.shape[one + 1 :]
-            first = pointwise._astype(as_tensor(initial), result.dtype)
-            parts = [shape.broadcast_to(first, lengths), *parts]
-        result = parts[0]
-        for part in parts[1:]:
-            result = function(result, part)
-    return shape.expand_dims(result, tuple(sorted(axes))) if keepdims else result
+def _folded(
+    ufunc: np.ufunc, tensor: Tensor, axis: Any, keepdims: bool, initial: Any, where: Any
+) -> Tensor:
+    """All elements of some axes, combined from the first to the last."""
+    axes = sorted(_axes(axis, tensor.ndim))
+    if len(axes) > 1:  # which NumPy refuses where the order of the elements matters
+        ufunc.reduce(np.ones((1,) * tensor.ndim, tensor.dtype), axis=tuple(axes))
+    start = initial if given(initial) else ufunc.identity if initial is np._NoValue else None
+    if start is None and where is not True:
+        raise ValueError(
+            f"reduction operation '{ufunc.__name__}' does not have an identity, so to use a where "
+            f"mask one has to specify 'initial'"
+        )
+    parts, masks = _lines(tensor, axes), [True]
+    if where is not True:
+        masks = _lines(shape.broadcast_to(as_tensor(where), tensor.shape), axes)
+    if start is not None and (given(initial) or where is not True or not parts):
+        lengths = tuple(n for i, n in enumerate(tensor.shape) if i not in axes)
+        first = pointwise._astype(as_tensor(start), tensor.dtype)
+        parts, masks = [shape.broadcast_to(first, lengths), *parts], [True, *masks]
+    if not parts:
+        raise ValueError(
+            f"zero-size array to reduction operation {ufunc.__name__} which has no identity"
+        )
+    result = parts[0]
+    for part, mask in zip(
+        parts[1:], itertools.chain(masks[1:], itertools.repeat(True)), strict=False
+    ):
+        new = UFUNCS[ufunc](result, part)
+        result = new if mask is True else pointwise._where(mask, new, result)
+    return shape.expand_dims(result, tuple(axes)) if keepdims else result
+
+
+def _lines(tensor: Tensor, axes: list[int]) -> list[Any]:
+    """The slices at every place of some axes, in NumPy's order: the first axis runs fastest."""
+    parts = [tensor]
+    for removed, axis in enumerate(axes):
+        parts = [piece for part in parts for piece in shape.unbind(part, axis - removed)]
+    return parts
 
 
 def _accumulate(

@@ -27,7 +27,7 @@ from pullback.interop.arguments import (
     words,
     wrapped,
 )
-from pullback.tensor.tensor import Tensor, as_operand
+from pullback.tensor.tensor import Tensor, as_operand, has_values
 
 __all__ = [
     "NOT_DIFFERENTIABLE",
@@ -140,6 +140,8 @@ def call_with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[st
     generalized = {key: options.pop(key) for key in _GENERALIZED & set(options)}
     if options:
         inputs = _cast(ufunc, inputs, options)
+    if out is not None and holds_gradient(inputs):
+        inputs = tuple(_apart(value, out) for value in inputs)
     if generalized:
         result = _with_axes(ufunc, function, inputs, generalized)
     elif where is True:
@@ -147,6 +149,15 @@ def call_with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[st
     else:
         return _where(ufunc, inputs, where, out, name)
     return into(out, result, name)
+
+
+def _apart(value: Any, targets: Any) -> Any:
+    """An input that keeps its values for the backward pass when the result is written over it."""
+    if not isinstance(value, Tensor) or not has_values(value):
+        return value
+    written = [t for t in targets if isinstance(t, Tensor) and has_values(t)]
+    shared = any(np.may_share_memory(raw(value), raw(target)) for target in written)
+    return pointwise.clone(value) if shared else value
 
 
 def _cast(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:

@@ -114,7 +114,119 @@ _BY_HAND = """    grad: Tensor | None
         subok: bool = True,
         copy: bool = True,
     ) -> Tensor: ...
-    def compress(self, condition: ArrayLike, axis: int | None = None) -> Tensor: ...
+    def all(
+        self,
+        axis: Sequence[int] | int | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+    ) -> Tensor: ...
+    def any(
+        self,
+        axis: Sequence[int] | int | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+    ) -> Tensor: ...
+    def argmax(
+        self, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    ) -> Tensor: ...
+    def argmin(
+        self, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    ) -> Tensor: ...
+    def cumprod(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, out: Any = None
+    ) -> Tensor: ...
+    def cumsum(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, out: Any = None
+    ) -> Tensor: ...
+    def max(
+        self,
+        axis: Sequence[int] | int | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = ...,
+        where: Any = True,
+    ) -> Tensor: ...
+    def min(
+        self,
+        axis: Sequence[int] | int | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = ...,
+        where: Any = True,
+    ) -> Tensor: ...
+    def mean(
+        self,
+        axis: Sequence[int] | int | None = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+    ) -> Tensor: ...
+    def prod(
+        self,
+        axis: Sequence[int] | int | None = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = ...,
+        where: Any = True,
+    ) -> Tensor: ...
+    def sum(
+        self,
+        axis: Sequence[int] | int | None = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = ...,
+        where: Any = True,
+    ) -> Tensor: ...
+    def std(
+        self,
+        axis: Sequence[int] | int | None = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        mean: Any = ...,
+        correction: Any = ...,
+    ) -> Tensor: ...
+    def var(
+        self,
+        axis: Sequence[int] | int | None = None,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        mean: Any = ...,
+        correction: Any = ...,
+    ) -> Tensor: ...
+    def choose(
+        self, choices: Sequence[ArrayLike], out: Any = None, mode: str = "raise"
+    ) -> Tensor: ...
+    def compress(
+        self, condition: ArrayLike, axis: int | None = None, out: Any = None
+    ) -> Tensor: ...
+    def dot(self, other: ArrayLike, out: Any = None) -> Tensor: ...
+    def take(
+        self, indices: ArrayLike, axis: int | None = None, out: Any = None, mode: str = "raise"
+    ) -> Tensor: ...
+    def trace(
+        self,
+        offset: int = 0,
+        axis1: int = 0,
+        axis2: int = 1,
+        dtype: DTypeLike | None = None,
+        out: Any = None,
+    ) -> Tensor: ...
     def conjugate(self) -> Tensor: ...
     def copy(self, order: str = "C") -> Tensor: ...
     def fill(self, value: ArrayLike) -> None: ...

@@ -1,0 +1,141 @@
+"""A tensor becomes a Python number or an ndarray: allowed where no gradient vanishes unnoticed.
+
+``float(x)`` of a tensor that requires grad warns, as in PyTorch. NumPy's compiled code converts in
+the same way, and leaves no frame of its own: what an ndarray would swallow is told from a call of
+``float`` by the caller's present instruction, and raises.
+"""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pullback.autograd.view import requires_grad
+from pullback.dispatch.keys import DUAL
+from pullback.dispatch.modes import is_grad_enabled
+from pullback.errors import AutogradError
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["CONVERSIONS", "check_nothing_lost"]
+
+_INSTEAD = (
+    "To join tensors, use np.stack or pb.asarray([...]); to write into an array, make it a tensor "
+    "first:\n"
+    "    array = pb.asarray(array)      # or make it by np.zeros_like(x), np.zeros(n, like=x)\n"
+    "    array[...] = x\n"
+    "or run the function under @pb.differentiable or with pb.numpy_mode(), where NumPy's creation "
+    "functions give tensors. If no gradient is wanted, use x.detach().numpy()."
+)
+_ASSIGNMENT = dis.opmap["STORE_SUBSCR"]
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+_PRINTING = "arrayprint.py"
+# Compiled functions that put a number into an array, or make a NumPy number of it.
+_INTO_ARRAYS = frozenset(
+    {"__setitem__", "double", "fill", "float64", "fromiter", "reduce", "setitem", "type"}
+)
+
+
+def check_nothing_lost(tensor: Tensor) -> None:
+    """Raises for a tensor whose derivative would be lost in an array."""
+    if requires_grad(tensor) and is_grad_enabled():
+        raise AutogradError(
+            "Can't call numpy() on Tensor that requires grad: the result would be no part of the "
+            "graph. " + _INSTEAD
+        )
+    if tensor._flags & DUAL:
+        raise AutogradError(
+            "a tensor with a tangent cannot become an ndarray: the tangent would be lost. "
+            + _INSTEAD
+        )
+
+
+def __array__(  # noqa: N807 - NumPy's name
+    self: Tensor, dtype: DTypeLike | None = None, copy: bool | None = None
+) -> NDArray[Any]:
+    check_nothing_lost(self)
+    array = np.asarray(self._array)
+    if copy is False and dtype is not None and array.dtype != dtype:
+        raise ValueError(f"a tensor of dtype {array.dtype} cannot become {dtype} without a copy")
+    return np.array(array, dtype=dtype, copy=copy)
+
+
+def _number(self: Tensor, kind: Callable[[Any], Any]) -> Any:
+    """The only element as a Python number, unless it is about to vanish in an ndarray."""
+    if requires_grad(self) or self._flags & DUAL:
+        lost = is_grad_enabled() or self._flags & DUAL
+        if lost and _is_for_array(sys._getframe(2), kind):
+            raise AutogradError(
+                "a tensor that requires grad cannot be an element of an ndarray, which keeps no "
+                "gradients. " + _INSTEAD
+            )
+        if kind is not int:
+            warnings.warn(
+                f"{kind.__name__}() of a tensor with requires_grad=True gives a number that is no "
+                "part of the graph; say x.detach() or x.item() if that is meant.",
+                stacklevel=3,
+            )
+    return kind(self._only_element())
+
+
+def _is_for_array(frame: FrameType, kind: Callable[[Any], Any]) -> bool:
+    """Whether what asks for a number is NumPy, to keep it: in ``array[i] = x`` and its kin."""
+    code, place = frame.f_code, frame.f_lasti
+    if place >= 0 and code.co_code[place] == _ASSIGNMENT:
+        return True
+    if code.co_filename.startswith(_NUMPY):
+        return kind is not int and not code.co_filename.endswith(_PRINTING)
+    return _called_name(code, place) in _INTO_ARRAYS
+
+
+@lru_cache(maxsize=512)
+def _called_name(code: CodeType, place: int) -> str | None:
+    """The name of the function that an instruction calls: ``fill`` in ``a.b.fill(x)``.
+
+    It ends a call's text before the parenthesis, so of all names that begin where the call does it
+    reaches farthest. None if the code has no positions, or something else than a name is called.
+    """
+    instructions = [i for i in dis.get_instructions(code) if i.offset <= place]
+    call = instructions[-1] if instructions else None
+    if call is None or call.positions is None or "CALL" not in call.opname:
+        return None
+    start = call.positions[0], call.positions[2]
+    end = call.positions[1], call.positions[3]
+    reach: dict[tuple[Any, Any], str] = {}
+    for i in instructions[:-1]:
+        if i.positions is None or None in i.positions or "CALL" in i.opname:
+            continue
+        if (i.positions[0], i.positions[2]) == start and (i.positions[1], i.positions[3]) < end:
+            if i.opname.startswith("LOAD_") and isinstance(i.argval, str):
+                reach[i.positions[1], i.positions[3]] = i.argval
+            else:
+                reach.setdefault((i.positions[1], i.positions[3]), "")
+    return reach[max(reach)] if reach else None
+
+
+def __float__(self: Tensor) -> float:  # noqa: N807 - Python's name
+    return float(_number(self, float))
+
+
+def __complex__(self: Tensor) -> complex:  # noqa: N807 - Python's name
+    return complex(_number(self, complex))
+
+
+def __int__(self: Tensor) -> int:  # noqa: N807 - Python's name
+    return int(_number(self, int))
+
+
+CONVERSIONS: dict[str, Any] = {
+    "__array__": __array__,
+    "__complex__": __complex__,
+    "__float__": __float__,
+    "__int__": __int__,
+}

@@ -1,0 +1,213 @@
+"""Methods with the signatures of ndarray's: ``x.sum(axis, dtype, out, where=…)`` and its kin.
+
+Most calls give an axis at most, and go straight to the operator; what has to be masked or written
+elsewhere takes the road of the NumPy function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pullback._generated import functions_indexing as indexing
+from pullback._generated import functions_pointwise as pointwise
+from pullback._generated import functions_products as products
+from pullback._generated import functions_reduction as reduction
+from pullback.interop import reductions
+from pullback.interop.adapt import into
+from pullback.tensor.tensor import Tensor
+
+__all__ = ["ARRAY_METHODS"]
+
+_NONE = np._NoValue
+
+
+def _total_method(name: str) -> Callable[..., Any]:
+    """``sum`` and ``prod``."""
+    operator, function = getattr(reduction, name), getattr(reductions, name)
+
+    def method(
+        self: Tensor,
+        /,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = _NONE,
+        where: Any = True,
+    ) -> Any:
+        if out is None and initial is _NONE and where is True:
+            return operator(self, axis, keepdims, dtype=dtype)
+        return function(self, axis, dtype, out, keepdims, initial, where)
+
+    return method
+
+
+def _extreme_method(name: str) -> Callable[..., Any]:
+    """``max`` and ``min``."""
+    operator, function = getattr(reduction, name), getattr(reductions, name)
+
+    def method(
+        self: Tensor,
+        /,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = _NONE,
+        where: Any = True,
+    ) -> Any:
+        if out is None and initial is _NONE and where is True:
+            return operator(self, axis, keepdims)
+        return function(self, axis, out, keepdims, initial, where)
+
+    return method
+
+
+def _truth_method(name: str) -> Callable[..., Any]:
+    """``all`` and ``any``."""
+    operator, function = getattr(reduction, name), getattr(reductions, name)
+
+    def method(
+        self: Tensor,
+        /,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+    ) -> Any:
+        if out is None and where is True:
+            return operator(self, axis, keepdims)
+        return function(self, axis, out, keepdims, where=where)
+
+    return method
+
+
+def _mean(
+    self: Tensor,
+    /,
+    axis: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
+) -> Any:
+    """The mean of the elements."""
+    if out is None and where is True:
+        return reduction.mean(self, axis, keepdims, dtype=dtype)
+    return reductions.mean(self, axis, dtype, out, keepdims, where=where)
+
+
+def _spread_method(name: str) -> Callable[..., Any]:
+    """``std`` and ``var``."""
+    function = getattr(reductions, name)
+
+    def method(
+        self: Tensor,
+        /,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        where: Any = True,
+        mean: Any = _NONE,
+        correction: Any = _NONE,
+    ) -> Any:
+        return function(
+            self, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction
+        )
+
+    return method
+
+
+def _place_method(name: str) -> Callable[..., Any]:
+    """``argmax`` and ``argmin``."""
+    operator = getattr(reduction, name)
+
+    def method(
+        self: Tensor, /, axis: int | None = None, out: Any = None, *, keepdims: bool = False
+    ) -> Any:
+        return into(out, operator(self, axis, keepdims=keepdims), name)
+
+    return method
+
+
+def _running_method(name: str) -> Callable[..., Any]:
+    """``cumsum`` and ``cumprod``."""
+    operator = getattr(reduction, name)
+
+    def method(self: Tensor, /, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+        return into(out, operator(self, axis, dtype=dtype), name)
+
+    return method
+
+
+def _clip(self: Tensor, /, min: Any = None, max: Any = None, out: Any = None) -> Any:
+    """The elements, none below `min` or above `max`."""
+    return into(out, pointwise.clip(self, min, max), "clip")
+
+
+def _round(self: Tensor, /, decimals: int = 0, out: Any = None) -> Any:
+    """The elements rounded to some decimals, halves to the even digit."""
+    return into(out, pointwise.round(self, decimals), "round")
+
+
+def _take(
+    self: Tensor, /, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise"
+) -> Any:
+    """The elements, or the slices along an axis, at some places."""
+    return into(out, indexing.take(self, indices, axis, mode), "take")
+
+
+def _choose(self: Tensor, /, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    """Elements of several arrays, picked by these integers."""
+    return into(out, indexing.choose(self, choices, mode), "choose")
+
+
+def _compress(self: Tensor, /, condition: Any, axis: int | None = None, out: Any = None) -> Any:
+    """The slices along an axis for which a condition holds."""
+    return into(out, indexing.compress(condition, self, axis), "compress")
+
+
+def _dot(self: Tensor, other: Any, /, out: Any = None) -> Any:
+    """The sum of products over the last axis of this tensor and the last but one of the other."""
+    return into(out, products.dot(self, other), "dot")
+
+
+def _trace(
+    self: Tensor,
+    /,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """The sum along a diagonal."""
+    return into(out, products.trace(self, offset, axis1, axis2, dtype), "trace")
+
+
+ARRAY_METHODS: dict[str, Callable[..., Any]] = {
+    **{name: _total_method(name) for name in ("prod", "sum")},
+    **{name: _extreme_method(name) for name in ("max", "min")},
+    **{name: _truth_method(name) for name in ("all", "any")},
+    **{name: _spread_method(name) for name in ("std", "var")},
+    **{name: _place_method(name) for name in ("argmax", "argmin")},
+    **{name: _running_method(name) for name in ("cumprod", "cumsum")},
+    "choose": _choose,
+    "clip": _clip,
+    "compress": _compress,
+    "dot": _dot,
+    "mean": _mean,
+    "round": _round,
+    "take": _take,
+    "trace": _trace,
+}
+for _name, _method in ARRAY_METHODS.items():
+    _method.__name__ = _method.__qualname__ = _name
+    _method.__doc__ = _method.__doc__ or getattr(reduction, _name).__doc__
