@@ -76,10 +76,12 @@ class Call:
         leaves = [
             x if isinstance(x, pb.Tensor) else pb.tensor(x, requires_grad=True) for x in inputs
         ]
-        results = [r for r in flat(self(leaves)) if r.requires_grad]
+        results = [r for r in flat(self(leaves)) if r.dtype.kind in "fc"]
         weights = [v if isinstance(v, pb.Tensor) else pb.tensor(v) for v in weights]
-        if not results:
+        recorded = [(r, w) for r, w in zip(results, weights, strict=True) if r.requires_grad]
+        if not recorded:
             return [pb.tensor(np.zeros(x.shape, x.dtype)) for x in inputs]
+        results, weights = zip(*recorded, strict=True)
         return pb.autograd.grad(
             results, leaves, weights, create_graph=create_graph, materialize_grads=True
         )

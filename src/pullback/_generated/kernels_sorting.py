@@ -376,21 +376,6 @@ def flatnonzero_cpu(self):
     return wrap(np.flatnonzero(self._array))
 
 
-def histogram_cpu(self, bins=None, range=None, *, density=False, weights=None):
-    return tuple(
-        map(
-            wrap,
-            kernels.sorting.histogram(
-                self._array,
-                None if bins is None else bins._array,
-                range,
-                density=density,
-                weights=None if weights is None else weights._array,
-            ),
-        )
-    )
-
-
 def isin_cpu(self, test_elements, *, assume_unique=False, invert=False):
     return wrap(
         np.isin(self._array, test_elements._array, assume_unique=assume_unique, invert=invert)

@@ -4522,13 +4522,6 @@ register(
     function=functions_sorting.flatnonzero,
 )
 register(
-    operators.histogram,
-    cpu=kernels_sorting.histogram_cpu,
-    array_function=kernels.sorting.histogram,
-    meta=kernels.meta.sorting.histogram,
-    function=functions_sorting.histogram,
-)
-register(
     operators.isin,
     cpu=kernels_sorting.isin_cpu,
     array_function=np.isin,
@@ -4628,6 +4621,7 @@ register(
     meta="data_dependent",
     function=functions_sorting.unique_values,
 )
+register_composite(operators.histogram, functions_sorting.histogram, composites.sorting.histogram)
 register_composite(operators.interp, functions_sorting.interp, composites.sorting.interp)
 register_composite(operators.median, functions_sorting.median, composites.sorting.median)
 register_composite(operators.nanmedian, functions_sorting.nanmedian, composites.sorting.nanmedian)

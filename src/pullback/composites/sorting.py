@@ -1,4 +1,4 @@
-"""Quantiles, interpolation and searches that are made of other operators.
+"""Quantiles, interpolation, histograms and searches that are made of other operators.
 
 Called through the dispatcher with tensors; a number may stand in the place of one.
 """
@@ -10,11 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from pullback._generated.functions_indexing import take_along_axis
+from pullback._generated.functions_indexing import index_put, take_along_axis
 from pullback._generated.functions_pointwise import _astype as astype
 from pullback._generated.functions_pointwise import _where as where
-from pullback._generated.functions_pointwise import isnan, logical_not, remainder
-from pullback._generated.functions_reduction import sum
+from pullback._generated.functions_pointwise import (
+    equal,
+    greater_equal,
+    isnan,
+    less_equal,
+    logical_and,
+    logical_not,
+    remainder,
+)
+from pullback._generated.functions_reduction import diff, max, min, sum
 from pullback._generated.functions_shape import concatenate, moveaxis, reshape
 from pullback._generated.functions_sorting import (
     _quantile_places,
@@ -26,10 +34,11 @@ from pullback._generated.functions_sorting import (
 )
 from pullback.kernels.reduction import require_order
 from pullback.kernels.sorting import EXACT_METHODS
-from pullback.tensor.tensor import Tensor, holds_number, wrap
+from pullback.tensor.tensor import Tensor, has_values, holds_number, wrap, zeros_beside
 
 __all__ = [
     "Axes",
+    "histogram",
     "interp",
     "median",
     "nanmedian",
@@ -197,3 +206,69 @@ def _periodic(x: Tensor, xp: Tensor, fp: Tensor, period: Any) -> tuple[Tensor, T
     xp, fp = xp[order], fp[order]
     xp = concatenate([xp[-1:] - period, xp, xp[:1] + period], 0)
     return remainder(x, period), xp, concatenate([fp[-1:], fp, fp[:1]], 0)
+
+
+def histogram(
+    x: Tensor,
+    bins: Tensor | None = None,
+    range: Any = None,
+    *,
+    density: bool = False,
+    weights: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """How much falls into each bin, and the edges of the bins.
+
+    What an element falls into is constant, so gradients pass to the weights and to the edges.
+    """
+    if weights is not None and weights.shape != x.shape:
+        raise ValueError("histogram: weights should have the same shape as a.")
+    line = reshape(x, [-1])
+    edges = _edges(line, bins, range)
+    count = edges.shape[0] - 1
+    place = where(equal(line, edges[-1]), count - 1, searchsorted(edges, line, "right") - 1)
+    inside = logical_and(greater_equal(line, edges[0]), less_equal(line, edges[-1]))
+    kind = np.dtype(np.intp) if weights is None else weights.dtype
+    nothing = zeros_beside(x, (), kind)
+    share = nothing + 1 if weights is None else reshape(weights, [-1])
+    share = where(inside, astype(share, kind), nothing)
+    hist = index_put(zeros_beside(x, (count,), kind), [where(inside, place, 0)], share, True)
+    if density:
+        hist = hist / astype(diff(edges), np.dtype(float)) / sum(hist)
+    return hist, edges
+
+
+def _edges(x: Tensor, bins: Tensor | None, range: Any) -> Tensor:
+    """The edges of the bins, given or in even steps between the least and the largest element."""
+    if bins is not None and bins.ndim:
+        if bins.ndim > 1:
+            raise ValueError("histogram: `bins` must be 1d, when an array")
+        if has_values(bins) and (np.diff(bins._array) < 0).any():
+            raise ValueError("histogram: `bins` must increase monotonically, when an array")
+        return bins
+    count = 10 if bins is None else int(bins.item())
+    if count < 1:
+        raise ValueError("histogram: `bins` must be positive, when an integer")
+    kind = np.result_type(x.dtype, 1.0)
+    first, last = _ends(x, range)
+    half = astype(where(equal(first, last), 0.5, 0.0), first.dtype)  # for elements that are equal
+    first, last = first - half, last + half
+    steps = wrap(np.arange(count, dtype=first.dtype))
+    rising = steps * ((last - first) / count) + first
+    return astype(concatenate([rising, reshape(last, [1])], 0), kind)
+
+
+def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
+    """Where the first bin begins and the last one ends."""
+    if range is None and x.size:
+        kind = np.result_type(x.dtype, 1.0)
+        ends = astype(min(x), kind), astype(max(x), kind)
+    else:
+        low, high = (0.0, 1.0) if range is None else range
+        if low > high:
+            raise ValueError("histogram: max must be larger than min in range parameter.")
+        zero = zeros_beside(x, (), np.dtype(float))
+        ends = zero + float(low), zero + float(high)
+    if any(has_values(end) and not np.isfinite(end._array) for end in ends):
+        shown = [end.item() for end in ends]
+        raise ValueError(f"histogram: the range of {shown} is not finite")
+    return ends

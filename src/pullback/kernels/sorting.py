@@ -19,7 +19,6 @@ __all__ = [
     "Array",
     "argsort",
     "bincount",
-    "histogram",
     "kthvalue",
     "mode",
     "quantile_places",
@@ -236,16 +235,3 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Arra
         return np.asarray(next(parts) + 1j * next(parts)).astype(weights.dtype)
     result = np.bincount(x, weights, minlength)
     return result.astype(weights.dtype) if weights.dtype.kind == "f" else result
-
-
-def histogram(
-    x: Array,
-    bins: Array | int | None = None,
-    range: tuple[float, float] | None = None,
-    *,
-    density: bool = False,
-    weights: Array | None = None,
-) -> tuple[Array, Array]:
-    """How many elements fall into each bin, and the edges of the bins."""
-    edges: Any = 10 if bins is None else bins if np.ndim(bins) else int(bins)
-    return np.histogram(x, edges, range, density, weights)

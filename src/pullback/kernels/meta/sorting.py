@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pullback.errors import DataDependentError
 from pullback.kernels.meta.spec import Shaped, Spec, axis_of, in_row, promoted, reduced, with_length
 from pullback.kernels.reduction import require_order
 
@@ -15,7 +14,6 @@ __all__ = [
     "argpartition",
     "argsort",
     "digitize",
-    "histogram",
     "isin",
     "kthvalue",
     "mode",
@@ -124,30 +122,3 @@ def isin(
 ) -> Spec:
     """One truth value for each element."""
     return Spec(np.shape(x), np.dtype(bool))
-
-
-def histogram(
-    x: Shaped,
-    bins: Any = None,
-    range: Sequence[float] | None = None,  # noqa: ARG001 - values
-    *,
-    density: bool = False,
-    weights: Shaped | None = None,
-) -> tuple[Spec, Spec]:
-    """One number a bin, and one edge more."""
-    if weights is not None and weights.shape != x.shape:
-        raise ValueError("histogram: weights should have the same shape as a.")
-    if isinstance(bins, int | np.ndarray) or bins is None:
-        count = 10 if bins is None else np.size(bins) - 1 if np.ndim(bins) else int(bins)
-    elif bins.ndim:
-        count = bins.size - 1
-    else:
-        raise DataDependentError(
-            "histogram: the number of bins is a meta tensor, which has no value; give an int"
-        )
-    if count < 1:
-        raise ValueError("histogram: `bins` must be positive, when an integer")
-    edges = bins.dtype if bins is not None and np.ndim(bins) else promoted(x, 1.0)
-    kind = np.dtype(np.intp) if weights is None else weights.dtype
-    hist = np.dtype(float) if density else kind
-    return Spec((count,), hist), Spec((count + 1,), edges)

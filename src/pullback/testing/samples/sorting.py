@@ -218,6 +218,7 @@ def _histogram(make: Make) -> Iterator[Sample]:
     yield call(make(9), bins=4, range=(-1.0, 1.5))
     yield call(make(9), np.array([-2.0, -1.0, 0.5, 2.0], make.dtype), density=True)
     yield call(make.ints(9), 3, weights=make(9))
+    yield call(make(9), 3, density=True, weights=make(9, low=0.5, high=1.5))
 
 
 def _np_histogram(x: Any, bins: Any = 10, range: Any = None, **options: Any) -> Any:
@@ -257,7 +258,7 @@ OPS = [
     plain("flatnonzero", _nonzero, np.flatnonzero),
     plain("nonzero", _nonzero, np.nonzero),
     OpInfo("bincount", _bincount, np.bincount),
-    plain("histogram", _histogram, _np_histogram),
+    OpInfo("histogram", _histogram, _np_histogram, has_complex=False),
     plain("unique_all", _unique, np.unique_all),
     plain("unique_counts", _unique, np.unique_counts),
     plain("unique_inverse", _unique, np.unique_inverse),
