@@ -210,4 +210,5 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
 }
 for _name, _method in ARRAY_METHODS.items():
     _method.__name__ = _method.__qualname__ = _name
-    _method.__doc__ = _method.__doc__ or getattr(reduction, _name).__doc__
+    if hasattr(reduction, _name):
+        _method.__doc__ = getattr(reduction, _name).__doc__
