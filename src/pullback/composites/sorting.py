@@ -32,6 +32,7 @@ from pullback._generated.functions_sorting import (
     argwhere,
     searchsorted,
 )
+from pullback.errors import DataDependentError
 from pullback.kernels.reduction import require_order
 from pullback.kernels.sorting import EXACT_METHODS
 from pullback.tensor.tensor import Tensor, has_values, holds_number, wrap, zeros_beside
@@ -245,6 +246,10 @@ def _edges(x: Tensor, bins: Tensor | None, range: Any) -> Tensor:
         if has_values(bins) and (np.diff(bins._array) < 0).any():
             raise ValueError("histogram: `bins` must increase monotonically, when an array")
         return bins
+    if bins is not None and bins.device == "meta":
+        raise DataDependentError(
+            "histogram: the number of bins is a meta tensor, which has no value; give an int"
+        )
     count = 10 if bins is None else int(bins.item())
     if count < 1:
         raise ValueError("histogram: `bins` must be positive, when an integer")
