@@ -1,7 +1,8 @@
 """Pullback: PyTorch's autograd machinery, whole and readable, in pure Python on NumPy.
 
 This module is a contents page. It defines nothing but the version; everything else that it offers
-is imported from the layer that defines it, and listed in ``__all__``.
+is imported from the layer that defines it, and listed in ``__all__``. What the first gradient does
+not need is imported when it is first used.
 
 >>> import pullback as pb
 >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
@@ -12,33 +13,20 @@ is imported from the layer that defines it, and listed in ``__all__``.
 
 from __future__ import annotations
 
+import typing as _typing
+
 import pullback._generated.methods
-import pullback._generated.register
 import pullback.autograd.formulas
-import pullback.autograd.functional
+import pullback.batching
 import pullback.creation_methods
 import pullback.device_methods
 import pullback.indexing
 import pullback.operators
 import pullback.shape_methods
 import pullback.shape_writes
-import pullback.utils.checkpoint
 from pullback import aliases as _aliases
 from pullback import array_functions as _array_functions
-from pullback import (
-    autograd,
-    dispatch,
-    errors,
-    fft,
-    func,
-    library,
-    linalg,
-    ops,
-    schema,
-    sparse,
-    special,
-    utils,
-)
+from pullback import autograd, dispatch, errors, ops, utils
 from pullback import creation as _creation
 from pullback import ranges as _ranges
 from pullback._generated import public as _public
@@ -55,28 +43,79 @@ from pullback.autograd import (
     no_grad,
     set_grad_enabled,
 )
-from pullback.composites.einsum import einsum
 from pullback.creation import *
-from pullback.derivatives import (
-    elementwise_grad,
-    grad,
-    hessian,
-    hvp,
-    jacobian,
-    value_and_grad,
-)
 from pullback.dispatch import DispatchKey, DispatchKeySet
 from pullback.interop import array_api as _array_api
-from pullback.interop import differentiable, numpy_mode
 from pullback.interop.array_api import *
 from pullback.interop.assignment import put_along_axis
 from pullback.interop.namespace import VERSION as __array_api_version__  # noqa: N811 - the standard's name
 from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_info__  # noqa: N813
 from pullback.kernels.threads import get_num_threads, set_num_threads
-from pullback.padding import pad
+from pullback.lazy import lazy_names as _lazy_names
 from pullback.ranges import *
-from pullback.sparse import sparse_hessian, sparse_jacobian
 from pullback.tensor import Tensor
+
+if _typing.TYPE_CHECKING:
+    from pullback import (
+        composites,
+        derivatives,
+        fft,
+        func,
+        interop,
+        kernels,
+        library,
+        linalg,
+        meta,
+        padding,
+        schema,
+        sparse,
+        special,
+    )
+    from pullback.composites.einsum import einsum
+    from pullback.derivatives import (
+        elementwise_grad,
+        grad,
+        hessian,
+        hvp,
+        jacobian,
+        value_and_grad,
+    )
+    from pullback.interop import differentiable, numpy_mode
+    from pullback.padding import pad
+    from pullback.sparse import sparse_hessian, sparse_jacobian
+else:
+    __getattr__, __dir__ = _lazy_names(
+        __name__,
+        {
+            "pullback": [
+                "composites",
+                "derivatives",
+                "fft",
+                "func",
+                "interop",
+                "kernels",
+                "library",
+                "linalg",
+                "meta",
+                "padding",
+                "schema",
+                "sparse",
+                "special",
+            ],
+            "pullback.composites.einsum": ["einsum"],
+            "pullback.derivatives": [
+                "elementwise_grad",
+                "grad",
+                "hessian",
+                "hvp",
+                "jacobian",
+                "value_and_grad",
+            ],
+            "pullback.interop": ["differentiable", "numpy_mode"],
+            "pullback.padding": ["pad"],
+            "pullback.sparse": ["sparse_hessian", "sparse_jacobian"],
+        },
+    )
 
 __all__ = [
     "DispatchKey",

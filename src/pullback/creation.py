@@ -17,7 +17,6 @@ from pullback._generated import functions_creation as functions
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_shape as shape_functions
 from pullback.devices import check_device, maker_like, maker_on, tensor_on
-from pullback.meta import meta_tensor
 from pullback.tensor.tensor import Tensor, adopt, fresh, has_values, numeric
 
 __all__ = [
@@ -112,7 +111,7 @@ def asarray(
     if not isinstance(obj, Tensor):
         made = numeric(obj, dtype, copy)
         if device == "meta":
-            return meta_tensor(made)
+            return tensor_on(device, made)
         return fresh(made) if copy or isinstance(obj, list | tuple) else adopt(made)
     check_device(device, obj.device)
     if dtype is not None and obj.dtype != dtype:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pullback.codegen.load_yaml import nearest
 from pullback.dispatch import get_operator
-from pullback.dispatch.explain import describe_kernel
+from pullback.dispatch.explanation import describe_kernel
 from pullback.errors import OperatorNotFoundError
 
 __all__ = ["catalogue", "describe_operator"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,8 +10,13 @@ from pullback._generated import functions_pointwise as pointwise
 from pullback.autograd.function import Function
 from pullback.devices import check_device
 from pullback.errors import NoDataError
-from pullback.meta import meta_tensor
+from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback import meta
+else:
+    meta = lazy_module("pullback.meta")
 
 __all__ = ["ToMeta", "to", "to_device"]
 
@@ -22,7 +27,7 @@ class ToMeta(Function):
     @staticmethod
     def forward(_: Any, x: Tensor) -> Tensor:
         """A meta tensor."""
-        return meta_tensor(x)
+        return meta.meta_tensor(x)
 
     @staticmethod
     def backward(_: Any, *grads: Any) -> Any:

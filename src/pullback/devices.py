@@ -6,15 +6,20 @@ The functions of ``creation.py`` ask here which kernel makes what they were aske
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from pullback._generated import functions_creation as functions
 from pullback._generated import operators
 from pullback.dispatch.keys import KEY_BITS, DispatchKey
-from pullback.meta import meta_tensor
+from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor, as_operand, fresh
+
+if TYPE_CHECKING:
+    from pullback import meta
+else:
+    meta = lazy_module("pullback.meta")
 
 __all__ = ["check_device", "maker_like", "maker_on", "tensor_on"]
 
@@ -45,7 +50,7 @@ def maker_on(device: str | None, name: str) -> Callable[..., Tensor]:
 def tensor_on(device: str | None, array: NDArray[Any]) -> Tensor:
     """The tensor of a new array; on the meta device, of its shape."""
     check_device(device)
-    return meta_tensor(array) if device == "meta" else fresh(array)
+    return meta.meta_tensor(array) if device == "meta" else fresh(array)
 
 
 def maker_like(x: Any, device: str | None, name: str) -> Callable[[Any], Tensor]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,13 @@ from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, move_retained, requires_grad, view_of
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import InplaceError
-from pullback.meta import MetaArray
+from pullback.lazy import lazy_module
 from pullback.tensor.tensor import NO_COUNTER, Tensor, meta_of, version_of
+
+if TYPE_CHECKING:
+    from pullback import meta
+else:
+    meta = lazy_module("pullback.meta")
 
 __all__ = ["resize_", "set_", "squeeze_", "t_", "transpose_", "unsqueeze_"]
 
@@ -102,8 +107,8 @@ def resize_(self: Tensor, *shape: Any) -> Tensor:
 
 
 def _resized(array: Any, lengths: tuple[int, ...]) -> Any:
-    if isinstance(array, MetaArray):
-        return MetaArray(lengths, array.dtype)
+    if isinstance(array, meta.MetaArray):
+        return meta.MetaArray(lengths, array.dtype)
     held = np.ascontiguousarray(array).reshape(-1)
     size = math.prod(lengths)
     if size > held.size:

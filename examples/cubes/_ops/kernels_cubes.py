@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_cubes, operators
 
 ndarray = np.ndarray
 
@@ -234,3 +237,36 @@ def weighted_cubes_jvp(xp, self, weight, power, self_t, weight_t, result):
     if self_t is None:
         return weight_t * self**power
     return self_t * weight * power * self ** (power - 1) + weight_t * self**power
+
+
+register(
+    operators.cube,
+    cpu=cube_cpu,
+    record=cube_record,
+    node=cube_node,
+    jvp=cube_jvp,
+    tangents=(0,),
+    array_function=cubes.kernels.cube,
+    function=functions_cubes.cube,
+)
+register(
+    operators.cube_,
+    cpu=cube__cpu,
+    inplace=cube__inplace,
+    record=cube__record,
+    node=cube__node,
+    jvp=cube_jvp,
+    tangents=(0,),
+    function=functions_cubes.cube_,
+)
+register(
+    operators.weighted_cubes,
+    cpu=weighted_cubes_cpu,
+    record=weighted_cubes_record,
+    node=weighted_cubes_node,
+    jvp=weighted_cubes_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=cubes.kernels.weighted_cubes,
+    function=functions_cubes.weighted_cubes,
+)

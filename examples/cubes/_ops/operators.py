@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from pullback.dispatch.stock import stock_operator
 
-cube = stock_operator("cubes::cube(Tensor self) -> Tensor")
-cube_ = stock_operator("cubes::cube_(Tensor(a!) self) -> Tensor(a!)")
+# The modules that register kernels, each imported when one of them is first needed.
+_kernels_cubes = f"{__package__}.kernels_cubes"
+
+cube = stock_operator("cubes::cube(Tensor self) -> Tensor", _kernels_cubes)
+cube_ = stock_operator("cubes::cube_(Tensor(a!) self) -> Tensor(a!)", _kernels_cubes)
 weighted_cubes = stock_operator(
-    "cubes::weighted_cubes(Tensor self, Tensor weight, float power=3.0) -> Tensor"
+    "cubes::weighted_cubes(Tensor self, Tensor weight, float power=3.0) -> Tensor", _kernels_cubes
 )

@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_batching, operators
 
 ndarray = np.ndarray
 
@@ -275,3 +278,51 @@ def _sum_level_jvp(xp, self, level, size, self_t, result):
     result: sum_over_level(self_t, level, size)
     """
     return xp.sum_over_level(self_t, level, size)
+
+
+register(
+    operators._add_level,
+    cpu=_add_level_cpu,
+    view=_add_level_view,
+    record=_add_level_record,
+    node=_add_level_node,
+    jvp=_add_level_jvp,
+    tangents=(0,),
+    array_function=pullback.batching.crossing.add_level,
+    meta=pullback.batching.crossing.refuse_meta,
+    function=functions_batching._add_level,
+)
+register(
+    operators._expand_level,
+    cpu=_expand_level_cpu,
+    view=_expand_level_view,
+    record=_expand_level_record,
+    node=_expand_level_node,
+    jvp=_expand_level_jvp,
+    tangents=(0,),
+    array_function=pullback.batching.crossing.expand_level,
+    meta=pullback.batching.crossing.refuse_meta,
+    function=functions_batching._expand_level,
+)
+register(
+    operators._remove_level,
+    cpu=_remove_level_cpu,
+    record=_remove_level_record,
+    node=_remove_level_node,
+    jvp=_remove_level_jvp,
+    tangents=(0,),
+    array_function=pullback.batching.crossing.remove_level,
+    meta=pullback.batching.crossing.refuse_meta,
+    function=functions_batching._remove_level,
+)
+register(
+    operators._sum_level,
+    cpu=_sum_level_cpu,
+    record=_sum_level_record,
+    node=_sum_level_node,
+    jvp=_sum_level_jvp,
+    tangents=(0,),
+    array_function=pullback.batching.crossing.sum_level,
+    meta=pullback.batching.crossing.refuse_meta,
+    function=functions_batching._sum_level,
+)

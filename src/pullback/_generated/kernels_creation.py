@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_creation, operators
 
 ndarray = np.ndarray
 
@@ -63,3 +66,76 @@ def zeros_cpu(shape, dtype=None):
 
 def zeros_like_cpu(self, dtype=None):
     return wrap(kernels.creation.zeros_like(self._array, dtype))
+
+
+register(
+    operators.arange,
+    cpu=arange_cpu,
+    factory=True,
+    array_function=kernels.creation.arange,
+    meta=kernels.meta.creation.arange,
+    function=functions_creation._arange,
+)
+register(
+    operators.empty,
+    cpu=empty_cpu,
+    factory=True,
+    array_function=kernels.creation.empty,
+    meta=kernels.meta.creation.empty,
+    function=functions_creation._empty,
+)
+register(
+    operators.eye,
+    cpu=eye_cpu,
+    factory=True,
+    array_function=kernels.creation.eye,
+    meta=kernels.meta.creation.eye,
+    function=functions_creation._eye,
+)
+register(
+    operators.full,
+    cpu=full_cpu,
+    factory=True,
+    array_function=kernels.creation.full,
+    meta=kernels.meta.creation.full,
+    function=functions_creation._full,
+)
+register(
+    operators.ones,
+    cpu=ones_cpu,
+    factory=True,
+    array_function=kernels.creation.ones,
+    meta=kernels.meta.creation.ones,
+    function=functions_creation._ones,
+)
+register(
+    operators.ones_like,
+    cpu=ones_like_cpu,
+    array_function=kernels.creation.ones_like,
+    meta="elementwise",
+    function=functions_creation._ones_like,
+)
+register(
+    operators.tri,
+    cpu=tri_cpu,
+    factory=True,
+    array_function=kernels.creation.tri,
+    meta=kernels.meta.creation.tri,
+    function=functions_creation._tri,
+)
+register(
+    operators.zeros,
+    cpu=zeros_cpu,
+    factory=True,
+    array_function=kernels.creation.zeros,
+    meta=kernels.meta.creation.zeros,
+    function=functions_creation._zeros,
+)
+register(
+    operators.zeros_like,
+    cpu=zeros_like_cpu,
+    array_function=kernels.creation.zeros_like,
+    meta="elementwise",
+    function=functions_creation._zeros_like,
+)
+register_composite(operators.vander, functions_creation.vander, composites.creation.vander)

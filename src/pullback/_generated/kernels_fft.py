@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_fft, operators
 
 ndarray = np.ndarray
 
@@ -363,3 +366,81 @@ def fft_rfft_jvp(xp, self, n, axis, norm, self_t, result):
     result: auto_linear
     """
     return xp.fft_rfft(self_t, n, axis, norm)
+
+
+register(
+    operators.fft_fft,
+    cpu=fft_fft_cpu,
+    record=fft_fft_record,
+    node=fft_fft_node,
+    jvp=fft_fft_jvp,
+    tangents=(0,),
+    array_function=kernels.fft.fft,
+    meta=kernels.meta.fft.fft,
+    function=functions_fft.fft_fft,
+)
+register(
+    operators.fft_fftshift,
+    cpu=fft_fftshift_cpu,
+    record=fft_fftshift_record,
+    node=fft_fftshift_node,
+    jvp=fft_fftshift_jvp,
+    tangents=(0,),
+    array_function=kernels.fft.fftshift,
+    meta="same",
+    function=functions_fft.fft_fftshift,
+)
+register(
+    operators.fft_ifft,
+    cpu=fft_ifft_cpu,
+    record=fft_ifft_record,
+    node=fft_ifft_node,
+    jvp=fft_ifft_jvp,
+    tangents=(0,),
+    array_function=kernels.fft.ifft,
+    meta=kernels.meta.fft.ifft,
+    function=functions_fft.fft_ifft,
+)
+register(
+    operators.fft_ifftshift,
+    cpu=fft_ifftshift_cpu,
+    record=fft_ifftshift_record,
+    node=fft_ifftshift_node,
+    jvp=fft_ifftshift_jvp,
+    tangents=(0,),
+    array_function=kernels.fft.ifftshift,
+    meta="same",
+    function=functions_fft.fft_ifftshift,
+)
+register(
+    operators.fft_irfft,
+    cpu=fft_irfft_cpu,
+    record=fft_irfft_record,
+    node=fft_irfft_node,
+    jvp=fft_irfft_jvp,
+    tangents=(0,),
+    array_function=kernels.fft.irfft,
+    meta=kernels.meta.fft.irfft,
+    function=functions_fft.fft_irfft,
+)
+register(
+    operators.fft_rfft,
+    cpu=fft_rfft_cpu,
+    record=fft_rfft_record,
+    node=fft_rfft_node,
+    jvp=fft_rfft_jvp,
+    tangents=(0,),
+    array_function=kernels.fft.rfft,
+    meta=kernels.meta.fft.rfft,
+    function=functions_fft.fft_rfft,
+)
+register_composite(operators.fft_fft2, functions_fft.fft_fft2, composites.fft.fftn)
+register_composite(operators.fft_fftn, functions_fft.fft_fftn, composites.fft.fftn)
+register_composite(operators.fft_hfft, functions_fft.fft_hfft, composites.fft.hfft)
+register_composite(operators.fft_ifft2, functions_fft.fft_ifft2, composites.fft.ifftn)
+register_composite(operators.fft_ifftn, functions_fft.fft_ifftn, composites.fft.ifftn)
+register_composite(operators.fft_ihfft, functions_fft.fft_ihfft, composites.fft.ihfft)
+register_composite(operators.fft_irfft2, functions_fft.fft_irfft2, composites.fft.irfftn)
+register_composite(operators.fft_irfftn, functions_fft.fft_irfftn, composites.fft.irfftn)
+register_composite(operators.fft_rfft2, functions_fft.fft_rfft2, composites.fft.rfftn)
+register_composite(operators.fft_rfftn, functions_fft.fft_rfftn, composites.fft.rfftn)

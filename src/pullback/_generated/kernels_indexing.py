@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_indexing, operators
 
 ndarray = np.ndarray
 
@@ -1650,3 +1653,266 @@ def zero__jvp(xp, self, self_t, result):
     result: auto_linear
     """
     return xp.zero_(self_t)
+
+
+register(
+    operators.copy_,
+    cpu=copy__cpu,
+    inplace=copy__inplace,
+    record=copy__record,
+    node=copy__node,
+    jvp=copy__jvp,
+    tangents=(0, 1),
+    meta=kernels.meta.indexing.copy_,
+    function=functions_indexing.copy_,
+)
+register(
+    operators.fill_,
+    cpu=fill__cpu,
+    inplace=fill__inplace,
+    record=fill__record,
+    node=fill__node,
+    jvp=fill__jvp,
+    tangents=(0, 1),
+    meta=kernels.meta.indexing.fill_,
+    function=functions_indexing.fill_,
+)
+register(
+    operators.gather,
+    cpu=gather_cpu,
+    record=gather_record,
+    node=gather_node,
+    jvp=gather_jvp,
+    tangents=(0,),
+    array_function=kernels.indexing.gather,
+    meta=kernels.meta.indexing.gather,
+    function=functions_indexing.gather,
+)
+register(
+    operators.getitem,
+    cpu=getitem_cpu,
+    view=getitem_view,
+    record=getitem_record,
+    node=getitem_node,
+    jvp=getitem_jvp,
+    tangents=(0,),
+    array_function=kernels.indexing.getitem,
+    meta=kernels.meta.indexing.getitem,
+    function=functions_indexing._getitem,
+)
+register(
+    operators.getitem_backward,
+    cpu=getitem_backward_cpu,
+    record=getitem_backward_record,
+    node=getitem_backward_node,
+    jvp=getitem_backward_jvp,
+    tangents=(0,),
+    array_function=kernels.indexing.getitem_backward,
+    meta=kernels.meta.indexing.getitem_backward,
+    function=functions_indexing._getitem_backward,
+)
+register(
+    operators.index,
+    cpu=index_cpu,
+    record=index_record,
+    node=index_node,
+    jvp=index_jvp,
+    tangents=(0,),
+    array_function=kernels.indexing.index,
+    meta=kernels.meta.indexing.index,
+    function=functions_indexing._index,
+)
+register(
+    operators.index_add,
+    cpu=index_add_cpu,
+    record=index_add_record,
+    node=index_add_node,
+    jvp=index_add_jvp,
+    tangents=(0, 3),
+    array_function=kernels.indexing.index_add,
+    meta=kernels.meta.indexing.index_add,
+    function=functions_indexing.index_add,
+)
+register(
+    operators.index_add_,
+    cpu=index_add__cpu,
+    inplace=index_add__inplace,
+    record=index_add__record,
+    node=index_add__node,
+    jvp=index_add_jvp,
+    tangents=(0, 3),
+    meta=kernels.meta.indexing.index_add,
+    function=functions_indexing.index_add_,
+)
+register(
+    operators.index_put,
+    cpu=index_put_cpu,
+    record=index_put_record,
+    node=index_put_node,
+    jvp=index_put_jvp,
+    tangents=(0, 2),
+    array_function=kernels.indexing.index_put,
+    meta=kernels.meta.indexing.index_put,
+    function=functions_indexing.index_put,
+)
+register(
+    operators.index_put_,
+    cpu=index_put__cpu,
+    inplace=index_put__inplace,
+    record=index_put__record,
+    node=index_put__node,
+    jvp=index_put__jvp,
+    tangents=(0, 2),
+    meta=kernels.meta.indexing.index_put_,
+    function=functions_indexing.index_put_,
+)
+register(
+    operators.masked_fill,
+    cpu=masked_fill_cpu,
+    record=masked_fill_record,
+    node=masked_fill_node,
+    jvp=masked_fill_jvp,
+    tangents=(0, 2),
+    array_function=kernels.indexing.masked_fill,
+    meta="elementwise",
+    function=functions_indexing.masked_fill,
+)
+register(
+    operators.masked_fill_,
+    cpu=masked_fill__cpu,
+    inplace=masked_fill__inplace,
+    record=masked_fill__record,
+    node=masked_fill__node,
+    jvp=masked_fill_jvp,
+    tangents=(0, 2),
+    meta="elementwise",
+    function=functions_indexing.masked_fill_,
+)
+register(
+    operators.put_along_axis,
+    cpu=put_along_axis_cpu,
+    record=put_along_axis_record,
+    node=put_along_axis_node,
+    jvp=put_along_axis_jvp,
+    tangents=(0, 2),
+    array_function=kernels.indexing.put_along_axis,
+    meta=kernels.meta.indexing.put_along_axis,
+    function=functions_indexing._put_along_axis,
+)
+register(
+    operators.put_along_axis_,
+    cpu=put_along_axis__cpu,
+    inplace=put_along_axis__inplace,
+    record=put_along_axis__record,
+    node=put_along_axis__node,
+    jvp=put_along_axis_jvp,
+    tangents=(0, 2),
+    meta=kernels.meta.indexing.put_along_axis,
+    function=functions_indexing.put_along_axis_,
+)
+register(
+    operators.scatter,
+    cpu=scatter_cpu,
+    record=scatter_record,
+    node=scatter_node,
+    jvp=scatter_jvp,
+    tangents=(0, 3),
+    array_function=kernels.indexing.scatter,
+    meta=kernels.meta.indexing.scatter,
+    function=functions_indexing.scatter,
+)
+register(
+    operators.scatter_,
+    cpu=scatter__cpu,
+    inplace=scatter__inplace,
+    record=scatter__record,
+    node=scatter__node,
+    jvp=scatter_jvp,
+    tangents=(0, 3),
+    meta=kernels.meta.indexing.scatter,
+    function=functions_indexing.scatter_,
+)
+register(
+    operators.scatter_add,
+    cpu=scatter_add_cpu,
+    record=scatter_add_record,
+    node=scatter_add_node,
+    jvp=scatter_add_jvp,
+    tangents=(0, 3),
+    array_function=kernels.indexing.scatter_add,
+    meta=kernels.meta.indexing.scatter_add,
+    function=functions_indexing.scatter_add,
+)
+register(
+    operators.scatter_add_,
+    cpu=scatter_add__cpu,
+    inplace=scatter_add__inplace,
+    record=scatter_add__record,
+    node=scatter_add__node,
+    jvp=scatter_add_jvp,
+    tangents=(0, 3),
+    meta=kernels.meta.indexing.scatter_add,
+    function=functions_indexing.scatter_add_,
+)
+register(
+    operators.scatter_reduce,
+    cpu=scatter_reduce_cpu,
+    record=scatter_reduce_record,
+    node=scatter_reduce_node,
+    jvp=scatter_reduce_jvp,
+    tangents=(0, 3),
+    array_function=kernels.indexing.scatter_reduce,
+    meta=kernels.meta.indexing.scatter_reduce,
+    function=functions_indexing.scatter_reduce,
+)
+register(
+    operators.scatter_reduce_,
+    cpu=scatter_reduce__cpu,
+    inplace=scatter_reduce__inplace,
+    record=scatter_reduce__record,
+    node=scatter_reduce__node,
+    jvp=scatter_reduce_jvp,
+    tangents=(0, 3),
+    meta=kernels.meta.indexing.scatter_reduce,
+    function=functions_indexing.scatter_reduce_,
+)
+register(
+    operators.take_along_axis,
+    cpu=take_along_axis_cpu,
+    record=take_along_axis_record,
+    node=take_along_axis_node,
+    jvp=take_along_axis_jvp,
+    tangents=(0,),
+    array_function=kernels.indexing.take_along_axis,
+    meta=kernels.meta.indexing.take_along_axis,
+    function=functions_indexing.take_along_axis,
+)
+register(
+    operators.zero_,
+    cpu=zero__cpu,
+    inplace=zero__inplace,
+    record=zero__record,
+    node=zero__node,
+    jvp=zero__jvp,
+    tangents=(0,),
+    meta=kernels.meta.indexing.zero_,
+    function=functions_indexing.zero_,
+)
+register_composite(operators.choose, functions_indexing.choose, composites.indexing.choose)
+register_composite(operators.compress, functions_indexing.compress, composites.indexing.compress)
+register_composite(operators.extract, functions_indexing.extract, composites.indexing.extract)
+register_composite(
+    operators.fill_diagonal, functions_indexing.fill_diagonal, composites.indexing.fill_diagonal
+)
+register_composite(
+    operators.fill_diagonal_, functions_indexing.fill_diagonal_, composites.indexing.fill_diagonal_
+)
+register_composite(
+    operators.index_select, functions_indexing.index_select, composites.indexing.index_select
+)
+register_composite(
+    operators.masked_select, functions_indexing.masked_select, composites.indexing.masked_select
+)
+register_composite(operators.put, functions_indexing.put, composites.indexing.put)
+register_composite(operators.put_, functions_indexing.put_, composites.indexing.put_)
+register_composite(operators.take, functions_indexing.take, composites.indexing.take)

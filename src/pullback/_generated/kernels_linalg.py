@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_linalg, operators
 
 ndarray = np.ndarray
 
@@ -1354,3 +1357,252 @@ def linalg_vector_norm_jvp(xp, self, axis, keepdims, ord, self_t, result):
     result: vector_norm_jvp(self_t, self_p, result, axis, keepdims, ord)
     """
     return xp.vector_norm_jvp(self_t, self, result, axis, keepdims, ord)
+
+
+register(
+    operators._adjugate,
+    cpu=_adjugate_cpu,
+    record=_adjugate_record,
+    node=_adjugate_node,
+    jvp=_adjugate_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.adjugate,
+    meta=kernels.meta.linalg.square,
+    function=functions_linalg._adjugate,
+)
+register(
+    operators._inv_or_inf,
+    cpu=_inv_or_inf_cpu,
+    record=_inv_or_inf_record,
+    node=_inv_or_inf_node,
+    jvp=_inv_or_inf_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.inv_or_inf,
+    meta=kernels.meta.linalg.square,
+    function=functions_linalg._inv_or_inf,
+)
+register(
+    operators.linalg_cholesky,
+    cpu=linalg_cholesky_cpu,
+    record=linalg_cholesky_record,
+    node=linalg_cholesky_node,
+    jvp=linalg_cholesky_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.cholesky,
+    meta=kernels.meta.linalg.square,
+    function=functions_linalg.linalg_cholesky,
+)
+register(
+    operators.linalg_cross,
+    cpu=linalg_cross_cpu,
+    record=linalg_cross_record,
+    node=linalg_cross_node,
+    jvp=linalg_cross_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.cross,
+    meta=kernels.meta.products.cross,
+    function=functions_linalg.linalg_cross,
+)
+register(
+    operators.linalg_det,
+    cpu=linalg_det_cpu,
+    record=linalg_det_record,
+    node=linalg_det_node,
+    jvp=linalg_det_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.det,
+    meta=kernels.meta.linalg.det,
+    function=functions_linalg.linalg_det,
+)
+register(
+    operators.linalg_eig,
+    cpu=linalg_eig_cpu,
+    record=linalg_eig_record,
+    node=linalg_eig_node,
+    differentiable=(True, True),
+    jvp=linalg_eig_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.eig,
+    meta=kernels.meta.linalg.eig,
+    function=functions_linalg.linalg_eig,
+)
+register(
+    operators.linalg_eigh,
+    cpu=linalg_eigh_cpu,
+    record=linalg_eigh_record,
+    node=linalg_eigh_node,
+    differentiable=(True, True),
+    jvp=linalg_eigh_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.eigh,
+    meta=kernels.meta.linalg.eigh,
+    function=functions_linalg.linalg_eigh,
+)
+register(
+    operators.linalg_eigvals,
+    cpu=linalg_eigvals_cpu,
+    record=linalg_eigvals_record,
+    node=linalg_eigvals_node,
+    jvp=linalg_eigvals_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.eigvals,
+    meta=kernels.meta.linalg.eigvals,
+    function=functions_linalg.linalg_eigvals,
+)
+register(
+    operators.linalg_eigvalsh,
+    cpu=linalg_eigvalsh_cpu,
+    record=linalg_eigvalsh_record,
+    node=linalg_eigvalsh_node,
+    jvp=linalg_eigvalsh_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.eigvalsh,
+    meta=kernels.meta.linalg.eigvalsh,
+    function=functions_linalg.linalg_eigvalsh,
+)
+register(
+    operators.linalg_expm,
+    cpu=linalg_expm_cpu,
+    record=linalg_expm_record,
+    node=linalg_expm_node,
+    jvp=linalg_expm_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.expm,
+    meta=kernels.meta.linalg.square,
+    function=functions_linalg.linalg_expm,
+)
+register(
+    operators.linalg_inv,
+    cpu=linalg_inv_cpu,
+    record=linalg_inv_record,
+    node=linalg_inv_node,
+    jvp=linalg_inv_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.inv,
+    meta=kernels.meta.linalg.square,
+    function=functions_linalg.linalg_inv,
+)
+register(
+    operators.linalg_lstsq,
+    cpu=linalg_lstsq_cpu,
+    record=linalg_lstsq_record,
+    node=linalg_lstsq_node,
+    differentiable=(True, True, False, True),
+    jvp=linalg_lstsq_jvp,
+    tangents=(0, 1),
+    array_function=kernels.linalg.lstsq,
+    meta=kernels.meta.linalg.lstsq,
+    function=functions_linalg.linalg_lstsq,
+)
+register(
+    operators.linalg_matrix_rank,
+    cpu=linalg_matrix_rank_cpu,
+    array_function=kernels.linalg.matrix_rank,
+    meta=kernels.meta.linalg.matrix_rank,
+    function=functions_linalg.linalg_matrix_rank,
+)
+register(
+    operators.linalg_pinv,
+    cpu=linalg_pinv_cpu,
+    record=linalg_pinv_record,
+    node=linalg_pinv_node,
+    jvp=linalg_pinv_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.pinv,
+    meta=kernels.meta.linalg.pinv,
+    function=functions_linalg.linalg_pinv,
+)
+register(
+    operators.linalg_qr,
+    cpu=linalg_qr_cpu,
+    record=linalg_qr_record,
+    node=linalg_qr_node,
+    differentiable=(True, True),
+    jvp=linalg_qr_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.qr,
+    meta=kernels.meta.linalg.qr,
+    function=functions_linalg.linalg_qr,
+)
+register(
+    operators.linalg_slogdet,
+    cpu=linalg_slogdet_cpu,
+    record=linalg_slogdet_record,
+    node=linalg_slogdet_node,
+    differentiable=(True, True),
+    jvp=linalg_slogdet_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.slogdet,
+    meta=kernels.meta.linalg.slogdet,
+    function=functions_linalg.linalg_slogdet,
+)
+register(
+    operators.linalg_solve,
+    cpu=linalg_solve_cpu,
+    record=linalg_solve_record,
+    node=linalg_solve_node,
+    jvp=linalg_solve_jvp,
+    tangents=(0, 1),
+    array_function=kernels.linalg.solve,
+    meta=kernels.meta.linalg.solve,
+    function=functions_linalg.linalg_solve,
+)
+register(
+    operators.linalg_svd,
+    cpu=linalg_svd_cpu,
+    record=linalg_svd_record,
+    node=linalg_svd_node,
+    differentiable=(True, True, True),
+    jvp=linalg_svd_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.svd,
+    meta=kernels.meta.linalg.svd,
+    function=functions_linalg.linalg_svd,
+)
+register(
+    operators.linalg_svdvals,
+    cpu=linalg_svdvals_cpu,
+    record=linalg_svdvals_record,
+    node=linalg_svdvals_node,
+    jvp=linalg_svdvals_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.svdvals,
+    meta=kernels.meta.linalg.svdvals,
+    function=functions_linalg.linalg_svdvals,
+)
+register(
+    operators.linalg_vector_norm,
+    cpu=linalg_vector_norm_cpu,
+    record=linalg_vector_norm_record,
+    node=linalg_vector_norm_node,
+    jvp=linalg_vector_norm_jvp,
+    tangents=(0,),
+    array_function=kernels.linalg.vector_norm,
+    meta="reduction",
+    function=functions_linalg.linalg_vector_norm,
+)
+register_composite(operators.linalg_cond, functions_linalg.linalg_cond, composites.linalg.cond)
+register_composite(
+    operators.linalg_diagonal, functions_linalg.linalg_diagonal, composites.linalg.diagonal
+)
+register_composite(
+    operators.linalg_matrix_norm, functions_linalg.linalg_matrix_norm, composites.linalg.matrix_norm
+)
+register_composite(
+    operators.linalg_matrix_power,
+    functions_linalg.linalg_matrix_power,
+    composites.linalg.matrix_power,
+)
+register_composite(
+    operators.linalg_multi_dot, functions_linalg.linalg_multi_dot, composites.linalg.multi_dot
+)
+register_composite(operators.linalg_norm, functions_linalg.linalg_norm, composites.linalg.norm)
+register_composite(operators.linalg_outer, functions_linalg.linalg_outer, composites.linalg.outer)
+register_composite(
+    operators.linalg_tensorinv, functions_linalg.linalg_tensorinv, composites.linalg.tensorinv
+)
+register_composite(
+    operators.linalg_tensorsolve, functions_linalg.linalg_tensorsolve, composites.linalg.tensorsolve
+)
+register_composite(operators.linalg_trace, functions_linalg.linalg_trace, composites.linalg.trace)

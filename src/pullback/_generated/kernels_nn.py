@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_nn, operators
 
 ndarray = np.ndarray
 
@@ -497,3 +500,99 @@ def linear_jvp(xp, self, weight, bias, self_t, weight_t, bias_t, result):
 
 def one_hot_cpu(self, num_classes=-1):
     return wrap(kernels.nn.one_hot(self._array, num_classes))
+
+
+register(
+    operators._dropout,
+    cpu=_dropout_cpu,
+    record=_dropout_record,
+    node=_dropout_node,
+    differentiable=(True, False),
+    jvp=_dropout_jvp,
+    tangents=(0,),
+    array_function=kernels.nn.dropout,
+    batching="random",
+    meta=kernels.meta.nn.dropout,
+    function=functions_nn._dropout,
+)
+register(
+    operators._embedding_backward,
+    cpu=_embedding_backward_cpu,
+    record=_embedding_backward_record,
+    node=_embedding_backward_node,
+    jvp=_embedding_backward_jvp,
+    tangents=(0,),
+    array_function=kernels.nn.embedding_backward,
+    meta=kernels.meta.nn.embedding_backward,
+    function=functions_nn._embedding_backward,
+)
+register(
+    operators._masked_scale,
+    cpu=_masked_scale_cpu,
+    record=_masked_scale_record,
+    node=_masked_scale_node,
+    jvp=_masked_scale_jvp,
+    tangents=(0,),
+    array_function=kernels.nn.masked_scale,
+    meta="elementwise",
+    function=functions_nn._masked_scale,
+)
+register(
+    operators._safe_softmax,
+    cpu=_safe_softmax_cpu,
+    record=_safe_softmax_record,
+    node=_safe_softmax_node,
+    jvp=_safe_softmax_jvp,
+    tangents=(0,),
+    array_function=kernels.nn.safe_softmax,
+    meta="same",
+    function=functions_nn._safe_softmax,
+)
+register(
+    operators._uniform_like,
+    cpu=_uniform_like_cpu,
+    array_function=kernels.nn.uniform_like,
+    batching="random",
+    meta=kernels.meta.nn.uniform_like,
+    function=functions_nn._uniform_like,
+)
+register(
+    operators.embedding,
+    cpu=embedding_cpu,
+    record=embedding_record,
+    node=embedding_node,
+    jvp=embedding_jvp,
+    tangents=(1,),
+    array_function=kernels.nn.embedding,
+    meta=kernels.meta.nn.embedding,
+    function=functions_nn.embedding,
+)
+register(
+    operators.linear,
+    cpu=linear_cpu,
+    record=linear_record,
+    node=linear_node,
+    jvp=linear_jvp,
+    tangents=(0, 1, 2),
+    array_function=kernels.nn.linear,
+    meta=kernels.meta.nn.linear,
+    function=functions_nn.linear,
+)
+register(
+    operators.one_hot,
+    cpu=one_hot_cpu,
+    array_function=kernels.nn.one_hot,
+    meta=kernels.meta.nn.one_hot,
+    function=functions_nn.one_hot,
+)
+register_composite(operators.bilinear, functions_nn.bilinear, composites.nn.bilinear)
+register_composite(operators.dropout, functions_nn.dropout, composites.nn.dropout)
+register_composite(operators.pixel_shuffle, functions_nn.pixel_shuffle, composites.nn.pixel_shuffle)
+register_composite(
+    operators.pixel_unshuffle, functions_nn.pixel_unshuffle, composites.nn.pixel_unshuffle
+)
+register_composite(
+    operators.scaled_dot_product_attention,
+    functions_nn.scaled_dot_product_attention,
+    composites.nn.scaled_dot_product_attention,
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_nn_activation, operators
 
 ndarray = np.ndarray
 
@@ -2470,3 +2473,470 @@ def threshold__record(self, threshold, value):
         node, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_"
     )
     return self
+
+
+register(
+    operators._elu_curve,
+    cpu=_elu_curve_cpu,
+    record=_elu_curve_record,
+    node=_elu_curve_node,
+    jvp=_elu_curve_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.elu_curve,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._elu_curve,
+)
+register(
+    operators._elu_slope,
+    cpu=_elu_slope_cpu,
+    record=_elu_slope_record,
+    node=_elu_slope_node,
+    jvp=_elu_slope_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.elu_slope,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._elu_slope,
+)
+register(
+    operators._gelu_slope,
+    cpu=_gelu_slope_cpu,
+    record=_gelu_slope_record,
+    node=_gelu_slope_node,
+    jvp=_gelu_slope_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.gelu_slope,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._gelu_slope,
+)
+register(
+    operators._hardswish_slope,
+    cpu=_hardswish_slope_cpu,
+    record=_hardswish_slope_record,
+    node=_hardswish_slope_node,
+    jvp=_hardswish_slope_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.hardswish_slope,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._hardswish_slope,
+)
+register(
+    operators._logsigmoid_slope,
+    cpu=_logsigmoid_slope_cpu,
+    record=_logsigmoid_slope_record,
+    node=_logsigmoid_slope_node,
+    jvp=_logsigmoid_slope_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.logsigmoid_slope,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._logsigmoid_slope,
+)
+register(
+    operators._mish_slope,
+    cpu=_mish_slope_cpu,
+    record=_mish_slope_record,
+    node=_mish_slope_node,
+    jvp=_mish_slope_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.mish_slope,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._mish_slope,
+)
+register(
+    operators._pass_above,
+    cpu=_pass_above_cpu,
+    record=_pass_above_record,
+    node=_pass_above_node,
+    jvp=_pass_above_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.pass_above,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._pass_above,
+)
+register(
+    operators._pass_between,
+    cpu=_pass_between_cpu,
+    record=_pass_between_record,
+    node=_pass_between_node,
+    jvp=_pass_between_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.pass_between,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._pass_between,
+)
+register(
+    operators._pass_leaky,
+    cpu=_pass_leaky_cpu,
+    record=_pass_leaky_record,
+    node=_pass_leaky_node,
+    jvp=_pass_leaky_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.pass_leaky,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._pass_leaky,
+)
+register(
+    operators._pass_outside,
+    cpu=_pass_outside_cpu,
+    record=_pass_outside_record,
+    node=_pass_outside_node,
+    jvp=_pass_outside_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.pass_outside,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._pass_outside,
+)
+register(
+    operators._prelu,
+    cpu=_prelu_cpu,
+    record=_prelu_record,
+    node=_prelu_node,
+    jvp=_prelu_jvp,
+    tangents=(0, 1),
+    array_function=kernels.nn_activation.prelu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._prelu,
+)
+register(
+    operators._silu_slope,
+    cpu=_silu_slope_cpu,
+    record=_silu_slope_record,
+    node=_silu_slope_node,
+    jvp=_silu_slope_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.silu_slope,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation._silu_slope,
+)
+register(
+    operators.celu,
+    cpu=celu_cpu,
+    record=celu_record,
+    node=celu_node,
+    jvp=celu_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.celu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.celu,
+)
+register(
+    operators.celu_,
+    cpu=celu__cpu,
+    inplace=celu__inplace,
+    record=celu__record,
+    node=celu__node,
+    jvp=celu_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_nn_activation.celu_,
+)
+register(
+    operators.elu,
+    cpu=elu_cpu,
+    record=elu_record,
+    node=elu_node,
+    jvp=elu_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.elu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.elu,
+)
+register(
+    operators.elu_,
+    cpu=elu__cpu,
+    inplace=elu__inplace,
+    record=elu__record,
+    node=elu__node,
+    jvp=elu_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_nn_activation.elu_,
+)
+register(
+    operators.gelu,
+    cpu=gelu_cpu,
+    record=gelu_record,
+    node=gelu_node,
+    jvp=gelu_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.gelu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.gelu,
+)
+register(
+    operators.hardshrink,
+    cpu=hardshrink_cpu,
+    record=hardshrink_record,
+    node=hardshrink_node,
+    jvp=hardshrink_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.hardshrink,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.hardshrink,
+)
+register(
+    operators.hardsigmoid,
+    cpu=hardsigmoid_cpu,
+    record=hardsigmoid_record,
+    node=hardsigmoid_node,
+    jvp=hardsigmoid_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.hardsigmoid,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.hardsigmoid,
+)
+register(
+    operators.hardswish,
+    cpu=hardswish_cpu,
+    record=hardswish_record,
+    node=hardswish_node,
+    jvp=hardswish_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.hardswish,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.hardswish,
+)
+register(
+    operators.hardtanh,
+    cpu=hardtanh_cpu,
+    record=hardtanh_record,
+    node=hardtanh_node,
+    jvp=hardtanh_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.hardtanh,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.hardtanh,
+)
+register(
+    operators.hardtanh_,
+    cpu=hardtanh__cpu,
+    inplace=hardtanh__inplace,
+    record=hardtanh__record,
+    node=hardtanh__node,
+    jvp=hardtanh_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_nn_activation.hardtanh_,
+)
+register(
+    operators.leaky_relu,
+    cpu=leaky_relu_cpu,
+    record=leaky_relu_record,
+    node=leaky_relu_node,
+    jvp=leaky_relu_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.leaky_relu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.leaky_relu,
+)
+register(
+    operators.leaky_relu_,
+    cpu=leaky_relu__cpu,
+    inplace=leaky_relu__inplace,
+    record=leaky_relu__record,
+    node=leaky_relu__node,
+    jvp=leaky_relu_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_nn_activation.leaky_relu_,
+)
+register(
+    operators.log_softmax,
+    cpu=log_softmax_cpu,
+    record=log_softmax_record,
+    node=log_softmax_node,
+    jvp=log_softmax_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.log_softmax,
+    meta="same",
+    function=functions_nn_activation.log_softmax,
+)
+register(
+    operators.logsigmoid,
+    cpu=logsigmoid_cpu,
+    record=logsigmoid_record,
+    node=logsigmoid_node,
+    jvp=logsigmoid_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.logsigmoid,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.logsigmoid,
+)
+register(
+    operators.mish,
+    cpu=mish_cpu,
+    record=mish_record,
+    node=mish_node,
+    jvp=mish_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.mish,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.mish,
+)
+register(
+    operators.relu,
+    cpu=relu_cpu,
+    record=relu_record,
+    node=relu_node,
+    jvp=relu_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.relu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.relu,
+)
+register(
+    operators.relu6,
+    cpu=relu6_cpu,
+    record=relu6_record,
+    node=relu6_node,
+    jvp=relu6_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.relu6,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.relu6,
+)
+register(
+    operators.relu_,
+    cpu=relu__cpu,
+    inplace=relu__inplace,
+    record=relu__record,
+    node=relu__node,
+    jvp=relu_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_nn_activation.relu_,
+)
+register(
+    operators.selu,
+    cpu=selu_cpu,
+    record=selu_record,
+    node=selu_node,
+    jvp=selu_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.selu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.selu,
+)
+register(
+    operators.selu_,
+    cpu=selu__cpu,
+    inplace=selu__inplace,
+    record=selu__record,
+    node=selu__node,
+    jvp=selu_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_nn_activation.selu_,
+)
+register(
+    operators.silu,
+    cpu=silu_cpu,
+    record=silu_record,
+    node=silu_node,
+    jvp=silu_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.silu,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.silu,
+)
+register(
+    operators.softmax,
+    cpu=softmax_cpu,
+    record=softmax_record,
+    node=softmax_node,
+    jvp=softmax_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.softmax,
+    meta="same",
+    function=functions_nn_activation.softmax,
+)
+register(
+    operators.softshrink,
+    cpu=softshrink_cpu,
+    record=softshrink_record,
+    node=softshrink_node,
+    jvp=softshrink_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.softshrink,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.softshrink,
+)
+register(
+    operators.softsign,
+    cpu=softsign_cpu,
+    record=softsign_record,
+    node=softsign_node,
+    jvp=softsign_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.softsign,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.softsign,
+)
+register(
+    operators.tanhshrink,
+    cpu=tanhshrink_cpu,
+    record=tanhshrink_record,
+    node=tanhshrink_node,
+    jvp=tanhshrink_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.tanhshrink,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.tanhshrink,
+)
+register(
+    operators.threshold,
+    cpu=threshold_cpu,
+    record=threshold_record,
+    node=threshold_node,
+    jvp=threshold_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_activation.threshold,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_nn_activation.threshold,
+)
+register(
+    operators.threshold_,
+    cpu=threshold__cpu,
+    inplace=threshold__inplace,
+    record=threshold__record,
+    node=threshold__node,
+    jvp=threshold_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_nn_activation.threshold_,
+)
+register_composite(operators.glu, functions_nn_activation.glu, composites.nn_activation.glu)
+register_composite(operators.prelu, functions_nn_activation.prelu, composites.nn_activation.prelu)
+register_composite(operators.rrelu, functions_nn_activation.rrelu, composites.nn_activation.rrelu)
+register_composite(
+    operators.softmin, functions_nn_activation.softmin, composites.nn_activation.softmin
+)

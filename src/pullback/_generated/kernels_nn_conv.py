@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_nn_conv, operators
 
 ndarray = np.ndarray
 
@@ -709,3 +712,82 @@ def _im2col_jvp(xp, self, kernel_size, dilation, padding, stride, self_t, result
     result: auto_linear
     """
     return xp._im2col(self_t, kernel_size, dilation, padding, stride)
+
+
+register(
+    operators._col2im,
+    cpu=_col2im_cpu,
+    record=_col2im_record,
+    node=_col2im_node,
+    jvp=_col2im_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_conv.col2im,
+    meta=kernels.meta.images.col2im,
+    function=functions_nn_conv._col2im,
+)
+register(
+    operators._conv,
+    cpu=_conv_cpu,
+    record=_conv_record,
+    node=_conv_node,
+    jvp=_conv_jvp,
+    tangents=(0, 1, 2),
+    array_function=kernels.nn_conv.conv,
+    meta=kernels.meta.images.conv,
+    function=functions_nn_conv._conv,
+)
+register(
+    operators._conv_input,
+    cpu=_conv_input_cpu,
+    record=_conv_input_record,
+    node=_conv_input_node,
+    jvp=_conv_input_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.nn_conv.conv_input,
+    meta=kernels.meta.images.conv_input,
+    function=functions_nn_conv._conv_input,
+)
+register(
+    operators._conv_weight,
+    cpu=_conv_weight_cpu,
+    record=_conv_weight_record,
+    node=_conv_weight_node,
+    jvp=_conv_weight_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.nn_conv.conv_weight,
+    meta=kernels.meta.images.conv_weight,
+    function=functions_nn_conv._conv_weight,
+)
+register(
+    operators._im2col,
+    cpu=_im2col_cpu,
+    record=_im2col_record,
+    node=_im2col_node,
+    jvp=_im2col_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_conv.im2col,
+    meta=kernels.meta.images.im2col,
+    function=functions_nn_conv._im2col,
+)
+register_composite(operators.col2im, functions_nn_conv.fold, composites.nn_conv.fold)
+register_composite(operators.conv1d, functions_nn_conv.conv1d, composites.nn_conv.conv1d)
+register_composite(operators.conv2d, functions_nn_conv.conv2d, composites.nn_conv.conv2d)
+register_composite(operators.conv3d, functions_nn_conv.conv3d, composites.nn_conv.conv3d)
+register_composite(
+    operators.conv_transpose1d,
+    functions_nn_conv.conv_transpose1d,
+    composites.nn_conv.conv_transpose1d,
+)
+register_composite(
+    operators.conv_transpose2d,
+    functions_nn_conv.conv_transpose2d,
+    composites.nn_conv.conv_transpose2d,
+)
+register_composite(
+    operators.conv_transpose3d,
+    functions_nn_conv.conv_transpose3d,
+    composites.nn_conv.conv_transpose3d,
+)
+register_composite(operators.im2col, functions_nn_conv.unfold, composites.nn_conv.unfold)

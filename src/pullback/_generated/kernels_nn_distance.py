@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_nn_distance, operators
 
 ndarray = np.ndarray
 
@@ -217,3 +220,42 @@ def _length_jvp(xp, self, ord, axis, self_t, result):
     result: sum(self_t * length_slope(self_p, result, ord, axis), axis, True)
     """
     return xp.sum(self_t * xp.length_slope(self, result, ord, axis), axis, True)
+
+
+register(
+    operators._euclidean,
+    cpu=_euclidean_cpu,
+    record=_euclidean_record,
+    node=_euclidean_node,
+    jvp=_euclidean_jvp,
+    tangents=(0, 1),
+    array_function=kernels.nn_distance.euclidean,
+    meta=kernels.meta.nn.euclidean,
+    function=functions_nn_distance._euclidean,
+)
+register(
+    operators._length,
+    cpu=_length_cpu,
+    record=_length_record,
+    node=_length_node,
+    jvp=_length_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_distance.length,
+    meta=kernels.meta.nn.length,
+    function=functions_nn_distance._length,
+)
+register_composite(operators.cdist, functions_nn_distance.cdist, composites.nn_distance.cdist)
+register_composite(
+    operators.cosine_similarity,
+    functions_nn_distance.cosine_similarity,
+    composites.nn_distance.cosine_similarity,
+)
+register_composite(
+    operators.normalize, functions_nn_distance.normalize, composites.nn_distance.normalize
+)
+register_composite(
+    operators.pairwise_distance,
+    functions_nn_distance.pairwise_distance,
+    composites.nn_distance.pairwise_distance,
+)
+register_composite(operators.pdist, functions_nn_distance.pdist, composites.nn_distance.pdist)

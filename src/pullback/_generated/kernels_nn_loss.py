@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_nn_loss, operators
 
 ndarray = np.ndarray
 
@@ -797,3 +800,144 @@ def smooth_l1_loss_jvp(xp, self, target, reduction, beta, self_t, target_t, resu
     result: difference_jvp('smooth_l1', self_p, target_p, self_t, target_t, reduction, beta)
     """
     return xp.difference_jvp("smooth_l1", self, target, self_t, target_t, reduction, beta)
+
+
+register(
+    operators._bce,
+    cpu=_bce_cpu,
+    record=_bce_record,
+    node=_bce_node,
+    jvp=_bce_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.nn_loss.bce,
+    meta="elementwise",
+    function=functions_nn_loss._bce,
+)
+register(
+    operators._bce_with_logits,
+    cpu=_bce_with_logits_cpu,
+    record=_bce_with_logits_record,
+    node=_bce_with_logits_node,
+    jvp=_bce_with_logits_jvp,
+    tangents=(0, 1, 2),
+    array_function=kernels.nn_loss.bce_with_logits,
+    meta="elementwise",
+    function=functions_nn_loss._bce_with_logits,
+)
+register(
+    operators._pick,
+    cpu=_pick_cpu,
+    record=_pick_record,
+    node=_pick_node,
+    jvp=_pick_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_loss.pick,
+    meta=kernels.meta.nn.pick,
+    function=functions_nn_loss._pick,
+)
+register(
+    operators._place,
+    cpu=_place_cpu,
+    record=_place_record,
+    node=_place_node,
+    jvp=_place_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_loss.place,
+    meta=kernels.meta.nn.place,
+    function=functions_nn_loss._place,
+)
+register(
+    operators.huber_loss,
+    cpu=huber_loss_cpu,
+    record=huber_loss_record,
+    node=huber_loss_node,
+    jvp=huber_loss_jvp,
+    tangents=(0, 1),
+    array_function=kernels.nn_loss.huber_loss,
+    meta=kernels.meta.nn.loss,
+    function=functions_nn_loss.huber_loss,
+)
+register(
+    operators.l1_loss,
+    cpu=l1_loss_cpu,
+    record=l1_loss_record,
+    node=l1_loss_node,
+    jvp=l1_loss_jvp,
+    tangents=(0, 1),
+    array_function=kernels.nn_loss.l1_loss,
+    meta=kernels.meta.nn.loss,
+    function=functions_nn_loss.l1_loss,
+)
+register(
+    operators.mse_loss,
+    cpu=mse_loss_cpu,
+    record=mse_loss_record,
+    node=mse_loss_node,
+    jvp=mse_loss_jvp,
+    tangents=(0, 1),
+    array_function=kernels.nn_loss.mse_loss,
+    meta=kernels.meta.nn.loss,
+    function=functions_nn_loss.mse_loss,
+)
+register(
+    operators.smooth_l1_loss,
+    cpu=smooth_l1_loss_cpu,
+    record=smooth_l1_loss_record,
+    node=smooth_l1_loss_node,
+    jvp=smooth_l1_loss_jvp,
+    tangents=(0, 1),
+    array_function=kernels.nn_loss.smooth_l1_loss,
+    meta=kernels.meta.nn.loss,
+    function=functions_nn_loss.smooth_l1_loss,
+)
+register_composite(
+    operators.binary_cross_entropy,
+    functions_nn_loss.binary_cross_entropy,
+    composites.nn_loss.binary_cross_entropy,
+)
+register_composite(
+    operators.binary_cross_entropy_with_logits,
+    functions_nn_loss.binary_cross_entropy_with_logits,
+    composites.nn_loss.binary_cross_entropy_with_logits,
+)
+register_composite(
+    operators.cosine_embedding_loss,
+    functions_nn_loss.cosine_embedding_loss,
+    composites.nn_loss.cosine_embedding_loss,
+)
+register_composite(
+    operators.cross_entropy, functions_nn_loss.cross_entropy, composites.nn_loss.cross_entropy
+)
+register_composite(
+    operators.gaussian_nll_loss,
+    functions_nn_loss.gaussian_nll_loss,
+    composites.nn_loss.gaussian_nll_loss,
+)
+register_composite(
+    operators.hinge_embedding_loss,
+    functions_nn_loss.hinge_embedding_loss,
+    composites.nn_loss.hinge_embedding_loss,
+)
+register_composite(operators.kl_div, functions_nn_loss.kl_div, composites.nn_loss.kl_div)
+register_composite(
+    operators.margin_ranking_loss,
+    functions_nn_loss.margin_ranking_loss,
+    composites.nn_loss.margin_ranking_loss,
+)
+register_composite(operators.nll_loss, functions_nn_loss.nll_loss, composites.nn_loss.nll_loss)
+register_composite(
+    operators.poisson_nll_loss,
+    functions_nn_loss.poisson_nll_loss,
+    composites.nn_loss.poisson_nll_loss,
+)
+register_composite(
+    operators.soft_margin_loss,
+    functions_nn_loss.soft_margin_loss,
+    composites.nn_loss.soft_margin_loss,
+)
+register_composite(
+    operators.triplet_margin_loss,
+    functions_nn_loss.triplet_margin_loss,
+    composites.nn_loss.triplet_margin_loss,
+)

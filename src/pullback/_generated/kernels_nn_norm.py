@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_nn_norm, operators
 
 ndarray = np.ndarray
 
@@ -235,3 +238,42 @@ def _rms_norm_jvp(xp, self, weight, axis, eps, self_t, weight_t, output, square)
         xp.rms_norm_jvp(self, self_t, weight, weight_t, square, axis, eps),
         2 * xp.mean_of(self * self_t, axis),
     )
+
+
+register(
+    operators._norm,
+    cpu=_norm_cpu,
+    record=_norm_record,
+    node=_norm_node,
+    differentiable=(True, True, True),
+    jvp=_norm_jvp,
+    tangents=(0, 1, 2),
+    array_function=kernels.nn_norm.norm,
+    meta=kernels.meta.nn.norm,
+    function=functions_nn_norm._norm,
+)
+register(
+    operators._rms_norm,
+    cpu=_rms_norm_cpu,
+    record=_rms_norm_record,
+    node=_rms_norm_node,
+    differentiable=(True, True),
+    jvp=_rms_norm_jvp,
+    tangents=(0, 1),
+    array_function=kernels.nn_norm.rms_norm,
+    meta=kernels.meta.nn.rms_norm,
+    function=functions_nn_norm._rms_norm,
+)
+register_composite(
+    operators.batch_norm, functions_nn_norm.batch_norm, composites.nn_norm.batch_norm
+)
+register_composite(
+    operators.group_norm, functions_nn_norm.group_norm, composites.nn_norm.group_norm
+)
+register_composite(
+    operators.instance_norm, functions_nn_norm.instance_norm, composites.nn_norm.instance_norm
+)
+register_composite(
+    operators.layer_norm, functions_nn_norm.layer_norm, composites.nn_norm.layer_norm
+)
+register_composite(operators.rms_norm, functions_nn_norm.rms_norm, composites.nn_norm.rms_norm)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_nn_pool, operators
 
 ndarray = np.ndarray
 
@@ -827,3 +830,172 @@ def _resize_backward_jvp(
     result: auto_linear
     """
     return xp._resize_backward(grad_output_t, axis, length, mode, align_corners, scale)
+
+
+register(
+    operators._adaptive_avg,
+    cpu=_adaptive_avg_cpu,
+    record=_adaptive_avg_record,
+    node=_adaptive_avg_node,
+    jvp=_adaptive_avg_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.adaptive_avg,
+    meta=kernels.meta.images.adaptive_avg,
+    function=functions_nn_pool._adaptive_avg,
+)
+register(
+    operators._adaptive_avg_backward,
+    cpu=_adaptive_avg_backward_cpu,
+    record=_adaptive_avg_backward_record,
+    node=_adaptive_avg_backward_node,
+    jvp=_adaptive_avg_backward_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.adaptive_avg_backward,
+    meta=kernels.meta.images.adaptive_avg_backward,
+    function=functions_nn_pool._adaptive_avg_backward,
+)
+register(
+    operators._adaptive_max_pool,
+    cpu=_adaptive_max_pool_cpu,
+    record=_adaptive_max_pool_record,
+    node=_adaptive_max_pool_node,
+    differentiable=(True, False),
+    jvp=_adaptive_max_pool_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.adaptive_max_pool,
+    meta=kernels.meta.images.adaptive_max_pool,
+    function=functions_nn_pool._adaptive_max_pool,
+)
+register(
+    operators._avg_pool,
+    cpu=_avg_pool_cpu,
+    record=_avg_pool_record,
+    node=_avg_pool_node,
+    jvp=_avg_pool_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.avg_pool,
+    meta=kernels.meta.images.avg_pool,
+    function=functions_nn_pool._avg_pool,
+)
+register(
+    operators._avg_pool_backward,
+    cpu=_avg_pool_backward_cpu,
+    record=_avg_pool_backward_record,
+    node=_avg_pool_backward_node,
+    jvp=_avg_pool_backward_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.avg_pool_backward,
+    meta=kernels.meta.images.avg_pool_backward,
+    function=functions_nn_pool._avg_pool_backward,
+)
+register(
+    operators._max_pool,
+    cpu=_max_pool_cpu,
+    record=_max_pool_record,
+    node=_max_pool_node,
+    differentiable=(True, False),
+    jvp=_max_pool_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.max_pool,
+    meta=kernels.meta.images.max_pool,
+    function=functions_nn_pool._max_pool,
+)
+register(
+    operators._plane_gather,
+    cpu=_plane_gather_cpu,
+    record=_plane_gather_record,
+    node=_plane_gather_node,
+    jvp=_plane_gather_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.plane_gather,
+    meta=kernels.meta.images.plane_gather,
+    function=functions_nn_pool._plane_gather,
+)
+register(
+    operators._plane_scatter,
+    cpu=_plane_scatter_cpu,
+    record=_plane_scatter_record,
+    node=_plane_scatter_node,
+    jvp=_plane_scatter_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_pool.plane_scatter,
+    meta=kernels.meta.images.plane_scatter,
+    function=functions_nn_pool._plane_scatter,
+)
+register(
+    operators._resize,
+    cpu=_resize_cpu,
+    record=_resize_record,
+    node=_resize_node,
+    jvp=_resize_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_resize.resize,
+    meta=kernels.meta.images.resize,
+    function=functions_nn_pool._resize,
+)
+register(
+    operators._resize_backward,
+    cpu=_resize_backward_cpu,
+    record=_resize_backward_record,
+    node=_resize_backward_node,
+    jvp=_resize_backward_jvp,
+    tangents=(0,),
+    array_function=kernels.nn_resize.resize_backward,
+    meta=kernels.meta.images.resize_backward,
+    function=functions_nn_pool._resize_backward,
+)
+register_composite(
+    operators.adaptive_avg_pool1d,
+    functions_nn_pool.adaptive_avg_pool1d,
+    composites.nn_pool.adaptive_avg_pool1d,
+)
+register_composite(
+    operators.adaptive_avg_pool2d,
+    functions_nn_pool.adaptive_avg_pool2d,
+    composites.nn_pool.adaptive_avg_pool2d,
+)
+register_composite(
+    operators.adaptive_max_pool1d,
+    functions_nn_pool.adaptive_max_pool1d,
+    composites.nn_pool.adaptive_max_pool1d,
+)
+register_composite(
+    operators.adaptive_max_pool1d_with_indices,
+    functions_nn_pool.adaptive_max_pool1d_with_indices,
+    composites.nn_pool.adaptive_max_pool1d_with_indices,
+)
+register_composite(
+    operators.adaptive_max_pool2d,
+    functions_nn_pool.adaptive_max_pool2d,
+    composites.nn_pool.adaptive_max_pool2d,
+)
+register_composite(
+    operators.adaptive_max_pool2d_with_indices,
+    functions_nn_pool.adaptive_max_pool2d_with_indices,
+    composites.nn_pool.adaptive_max_pool2d_with_indices,
+)
+register_composite(
+    operators.avg_pool1d, functions_nn_pool.avg_pool1d, composites.nn_pool.avg_pool1d
+)
+register_composite(
+    operators.avg_pool2d, functions_nn_pool.avg_pool2d, composites.nn_pool.avg_pool2d
+)
+register_composite(
+    operators.interpolate, functions_nn_pool.interpolate, composites.nn_pool.interpolate
+)
+register_composite(
+    operators.max_pool1d, functions_nn_pool.max_pool1d, composites.nn_pool.max_pool1d
+)
+register_composite(
+    operators.max_pool1d_with_indices,
+    functions_nn_pool.max_pool1d_with_indices,
+    composites.nn_pool.max_pool1d_with_indices,
+)
+register_composite(
+    operators.max_pool2d, functions_nn_pool.max_pool2d, composites.nn_pool.max_pool2d
+)
+register_composite(
+    operators.max_pool2d_with_indices,
+    functions_nn_pool.max_pool2d_with_indices,
+    composites.nn_pool.max_pool2d_with_indices,
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,11 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
-from . import functions_pointwise
+from . import functions_pointwise, operators
 
 ndarray = np.ndarray
 
@@ -7479,3 +7480,1815 @@ def tanh_out_composite(self, *, out):
 
 def trunc_out_composite(self, *, out):
     return write_out(functions_pointwise.trunc(self), out, "trunc_out")
+
+
+register(
+    operators._sgn,
+    cpu=_sgn_cpu,
+    record=_sgn_record,
+    node=_sgn_node,
+    jvp=_sgn_jvp,
+    tangents=(0,),
+    array_function=kernels.pointwise.sgn,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise._sgn,
+)
+register(
+    operators.abs,
+    cpu=abs_cpu,
+    record=abs_record,
+    node=abs_node,
+    jvp=abs_jvp,
+    tangents=(0,),
+    array_function=np.absolute,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.abs,
+)
+register(
+    operators.abs_,
+    cpu=abs__cpu,
+    inplace=abs__inplace,
+    record=abs__record,
+    node=abs__node,
+    jvp=abs_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.abs_,
+)
+register(
+    operators.acos,
+    cpu=acos_cpu,
+    record=acos_record,
+    node=acos_node,
+    jvp=acos_jvp,
+    tangents=(0,),
+    array_function=np.arccos,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.acos,
+)
+register(
+    operators.acos_,
+    cpu=acos__cpu,
+    inplace=acos__inplace,
+    record=acos__record,
+    node=acos__node,
+    jvp=acos_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.acos_,
+)
+register(
+    operators.acosh,
+    cpu=acosh_cpu,
+    record=acosh_record,
+    node=acosh_node,
+    jvp=acosh_jvp,
+    tangents=(0,),
+    array_function=np.arccosh,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.acosh,
+)
+register(
+    operators.acosh_,
+    cpu=acosh__cpu,
+    inplace=acosh__inplace,
+    record=acosh__record,
+    node=acosh__node,
+    jvp=acosh_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.acosh_,
+)
+register(
+    operators.add,
+    cpu=add_cpu,
+    record=add_record,
+    node=add_node,
+    jvp=add_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.add,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.add,
+)
+register(
+    operators.add_,
+    cpu=add__cpu,
+    inplace=add__inplace,
+    record=add__record,
+    node=add__node,
+    jvp=add_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.add_,
+)
+register(
+    operators.angle,
+    cpu=angle_cpu,
+    record=angle_record,
+    node=angle_node,
+    jvp=angle_jvp,
+    tangents=(0,),
+    array_function=np.angle,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.angle,
+)
+register(
+    operators.asin,
+    cpu=asin_cpu,
+    record=asin_record,
+    node=asin_node,
+    jvp=asin_jvp,
+    tangents=(0,),
+    array_function=np.arcsin,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.asin,
+)
+register(
+    operators.asin_,
+    cpu=asin__cpu,
+    inplace=asin__inplace,
+    record=asin__record,
+    node=asin__node,
+    jvp=asin_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.asin_,
+)
+register(
+    operators.asinh,
+    cpu=asinh_cpu,
+    record=asinh_record,
+    node=asinh_node,
+    jvp=asinh_jvp,
+    tangents=(0,),
+    array_function=np.arcsinh,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.asinh,
+)
+register(
+    operators.asinh_,
+    cpu=asinh__cpu,
+    inplace=asinh__inplace,
+    record=asinh__record,
+    node=asinh__node,
+    jvp=asinh_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.asinh_,
+)
+register(
+    operators.astype,
+    cpu=astype_cpu,
+    record=astype_record,
+    node=astype_node,
+    jvp=astype_jvp,
+    tangents=(0,),
+    array_function=kernels.pointwise.astype,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise._astype,
+)
+register(
+    operators.atan,
+    cpu=atan_cpu,
+    record=atan_record,
+    node=atan_node,
+    jvp=atan_jvp,
+    tangents=(0,),
+    array_function=np.arctan,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.atan,
+)
+register(
+    operators.atan2,
+    cpu=atan2_cpu,
+    record=atan2_record,
+    node=atan2_node,
+    jvp=atan2_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.arctan2,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.atan2,
+)
+register(
+    operators.atan2_,
+    cpu=atan2__cpu,
+    inplace=atan2__inplace,
+    record=atan2__record,
+    node=atan2__node,
+    jvp=atan2_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.atan2_,
+)
+register(
+    operators.atan_,
+    cpu=atan__cpu,
+    inplace=atan__inplace,
+    record=atan__record,
+    node=atan__node,
+    jvp=atan_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.atan_,
+)
+register(
+    operators.atanh,
+    cpu=atanh_cpu,
+    record=atanh_record,
+    node=atanh_node,
+    jvp=atanh_jvp,
+    tangents=(0,),
+    array_function=np.arctanh,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.atanh,
+)
+register(
+    operators.atanh_,
+    cpu=atanh__cpu,
+    inplace=atanh__inplace,
+    record=atanh__record,
+    node=atanh__node,
+    jvp=atanh_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.atanh_,
+)
+register(
+    operators.bitwise_and,
+    cpu=bitwise_and_cpu,
+    array_function=np.bitwise_and,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.bitwise_and,
+)
+register(
+    operators.bitwise_and_,
+    cpu=bitwise_and__cpu,
+    inplace=bitwise_and__inplace,
+    meta="elementwise",
+    function=functions_pointwise.bitwise_and_,
+)
+register(
+    operators.bitwise_left_shift,
+    cpu=bitwise_left_shift_cpu,
+    array_function=np.left_shift,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.bitwise_left_shift,
+)
+register(
+    operators.bitwise_left_shift_,
+    cpu=bitwise_left_shift__cpu,
+    inplace=bitwise_left_shift__inplace,
+    meta="elementwise",
+    function=functions_pointwise.bitwise_left_shift_,
+)
+register(
+    operators.bitwise_not,
+    cpu=bitwise_not_cpu,
+    array_function=np.bitwise_not,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.bitwise_invert,
+)
+register(
+    operators.bitwise_not_,
+    cpu=bitwise_not__cpu,
+    inplace=bitwise_not__inplace,
+    meta="elementwise",
+    function=functions_pointwise.bitwise_not_,
+)
+register(
+    operators.bitwise_or,
+    cpu=bitwise_or_cpu,
+    array_function=np.bitwise_or,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.bitwise_or,
+)
+register(
+    operators.bitwise_or_,
+    cpu=bitwise_or__cpu,
+    inplace=bitwise_or__inplace,
+    meta="elementwise",
+    function=functions_pointwise.bitwise_or_,
+)
+register(
+    operators.bitwise_right_shift,
+    cpu=bitwise_right_shift_cpu,
+    array_function=np.right_shift,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.bitwise_right_shift,
+)
+register(
+    operators.bitwise_right_shift_,
+    cpu=bitwise_right_shift__cpu,
+    inplace=bitwise_right_shift__inplace,
+    meta="elementwise",
+    function=functions_pointwise.bitwise_right_shift_,
+)
+register(
+    operators.bitwise_xor,
+    cpu=bitwise_xor_cpu,
+    array_function=np.bitwise_xor,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.bitwise_xor,
+)
+register(
+    operators.bitwise_xor_,
+    cpu=bitwise_xor__cpu,
+    inplace=bitwise_xor__inplace,
+    meta="elementwise",
+    function=functions_pointwise.bitwise_xor_,
+)
+register(
+    operators.cbrt,
+    cpu=cbrt_cpu,
+    record=cbrt_record,
+    node=cbrt_node,
+    jvp=cbrt_jvp,
+    tangents=(0,),
+    array_function=np.cbrt,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.cbrt,
+)
+register(
+    operators.cbrt_,
+    cpu=cbrt__cpu,
+    inplace=cbrt__inplace,
+    record=cbrt__record,
+    node=cbrt__node,
+    jvp=cbrt_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.cbrt_,
+)
+register(
+    operators.ceil,
+    cpu=ceil_cpu,
+    record=ceil_record,
+    node=ceil_node,
+    jvp=ceil_jvp,
+    tangents=(0,),
+    array_function=np.ceil,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.ceil,
+)
+register(
+    operators.ceil_,
+    cpu=ceil__cpu,
+    inplace=ceil__inplace,
+    record=ceil__record,
+    node=ceil__node,
+    jvp=ceil_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.ceil_,
+)
+register(
+    operators.clamp,
+    cpu=clamp_cpu,
+    record=clamp_record,
+    node=clamp_node,
+    jvp=clamp_jvp,
+    tangents=(0, 1, 2),
+    array_function=kernels.pointwise.clamp,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.clip,
+)
+register(
+    operators.clamp_,
+    cpu=clamp__cpu,
+    inplace=clamp__inplace,
+    record=clamp__record,
+    node=clamp__node,
+    jvp=clamp_jvp,
+    tangents=(0, 1, 2),
+    meta="elementwise",
+    function=functions_pointwise.clamp_,
+)
+register(
+    operators.clone,
+    cpu=clone_cpu,
+    record=clone_record,
+    node=clone_node,
+    jvp=clone_jvp,
+    tangents=(0,),
+    array_function=kernels.pointwise.clone,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.clone,
+)
+register(
+    operators.complex,
+    cpu=complex_cpu,
+    record=complex_record,
+    node=complex_node,
+    jvp=complex_jvp,
+    tangents=(0, 1),
+    array_function=kernels.pointwise.complex,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.complex,
+)
+register(
+    operators.conjugate,
+    cpu=conjugate_cpu,
+    record=conjugate_record,
+    node=conjugate_node,
+    jvp=conjugate_jvp,
+    tangents=(0,),
+    array_function=np.conjugate,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.conj,
+)
+register(
+    operators.copysign,
+    cpu=copysign_cpu,
+    record=copysign_record,
+    node=copysign_node,
+    jvp=copysign_jvp,
+    tangents=(0, 1),
+    array_function=np.copysign,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.copysign,
+)
+register(
+    operators.copysign_,
+    cpu=copysign__cpu,
+    inplace=copysign__inplace,
+    record=copysign__record,
+    node=copysign__node,
+    jvp=copysign_jvp,
+    tangents=(0, 1),
+    meta="elementwise",
+    function=functions_pointwise.copysign_,
+)
+register(
+    operators.cos,
+    cpu=cos_cpu,
+    record=cos_record,
+    node=cos_node,
+    jvp=cos_jvp,
+    tangents=(0,),
+    array_function=np.cos,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.cos,
+)
+register(
+    operators.cos_,
+    cpu=cos__cpu,
+    inplace=cos__inplace,
+    record=cos__record,
+    node=cos__node,
+    jvp=cos_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.cos_,
+)
+register(
+    operators.cosh,
+    cpu=cosh_cpu,
+    record=cosh_record,
+    node=cosh_node,
+    jvp=cosh_jvp,
+    tangents=(0,),
+    array_function=np.cosh,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.cosh,
+)
+register(
+    operators.cosh_,
+    cpu=cosh__cpu,
+    inplace=cosh__inplace,
+    record=cosh__record,
+    node=cosh__node,
+    jvp=cosh_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.cosh_,
+)
+register(
+    operators.deg2rad,
+    cpu=deg2rad_cpu,
+    record=deg2rad_record,
+    node=deg2rad_node,
+    jvp=deg2rad_jvp,
+    tangents=(0,),
+    array_function=np.deg2rad,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.deg2rad,
+)
+register(
+    operators.deg2rad_,
+    cpu=deg2rad__cpu,
+    inplace=deg2rad__inplace,
+    record=deg2rad__record,
+    node=deg2rad__node,
+    jvp=deg2rad_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.deg2rad_,
+)
+register(
+    operators.div,
+    cpu=div_cpu,
+    record=div_record,
+    node=div_node,
+    jvp=div_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.divide,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.divide,
+)
+register(
+    operators.div_,
+    cpu=div__cpu,
+    inplace=div__inplace,
+    record=div__record,
+    node=div__node,
+    jvp=div_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.div_,
+)
+register(
+    operators.eq,
+    cpu=eq_cpu,
+    array_function=np.equal,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.equal,
+)
+register(
+    operators.exp,
+    cpu=exp_cpu,
+    record=exp_record,
+    node=exp_node,
+    jvp=exp_jvp,
+    tangents=(0,),
+    array_function=np.exp,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.exp,
+)
+register(
+    operators.exp2,
+    cpu=exp2_cpu,
+    record=exp2_record,
+    node=exp2_node,
+    jvp=exp2_jvp,
+    tangents=(0,),
+    array_function=np.exp2,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.exp2,
+)
+register(
+    operators.exp2_,
+    cpu=exp2__cpu,
+    inplace=exp2__inplace,
+    record=exp2__record,
+    node=exp2__node,
+    jvp=exp2_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.exp2_,
+)
+register(
+    operators.exp_,
+    cpu=exp__cpu,
+    inplace=exp__inplace,
+    record=exp__record,
+    node=exp__node,
+    jvp=exp_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.exp_,
+)
+register(
+    operators.expm1,
+    cpu=expm1_cpu,
+    record=expm1_record,
+    node=expm1_node,
+    jvp=expm1_jvp,
+    tangents=(0,),
+    array_function=np.expm1,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.expm1,
+)
+register(
+    operators.expm1_,
+    cpu=expm1__cpu,
+    inplace=expm1__inplace,
+    record=expm1__record,
+    node=expm1__node,
+    jvp=expm1_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.expm1_,
+)
+register(
+    operators.floor,
+    cpu=floor_cpu,
+    record=floor_record,
+    node=floor_node,
+    jvp=floor_jvp,
+    tangents=(0,),
+    array_function=np.floor,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.floor,
+)
+register(
+    operators.floor_,
+    cpu=floor__cpu,
+    inplace=floor__inplace,
+    record=floor__record,
+    node=floor__node,
+    jvp=floor_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.floor_,
+)
+register(
+    operators.floor_divide,
+    cpu=floor_divide_cpu,
+    record=floor_divide_record,
+    node=floor_divide_node,
+    array_function=np.floor_divide,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.floor_divide,
+)
+register(
+    operators.floor_divide_,
+    cpu=floor_divide__cpu,
+    inplace=floor_divide__inplace,
+    record=floor_divide__record,
+    node=floor_divide__node,
+    meta="elementwise",
+    function=functions_pointwise.floor_divide_,
+)
+register(
+    operators.fmax,
+    cpu=fmax_cpu,
+    record=fmax_record,
+    node=fmax_node,
+    jvp=fmax_jvp,
+    tangents=(0, 1),
+    array_function=kernels.pointwise.fmax,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.fmax,
+)
+register(
+    operators.fmin,
+    cpu=fmin_cpu,
+    record=fmin_record,
+    node=fmin_node,
+    jvp=fmin_jvp,
+    tangents=(0, 1),
+    array_function=kernels.pointwise.fmin,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.fmin,
+)
+register(
+    operators.fmod,
+    cpu=fmod_cpu,
+    record=fmod_record,
+    node=fmod_node,
+    jvp=fmod_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.fmod,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.fmod,
+)
+register(
+    operators.fmod_,
+    cpu=fmod__cpu,
+    inplace=fmod__inplace,
+    record=fmod__record,
+    node=fmod__node,
+    jvp=fmod_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.fmod_,
+)
+register(
+    operators.frexp,
+    cpu=frexp_cpu,
+    record=frexp_record,
+    node=frexp_node,
+    differentiable=(True, False),
+    jvp=frexp_jvp,
+    tangents=(0,),
+    array_function=np.frexp,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.frexp,
+)
+register(
+    operators.gcd,
+    cpu=gcd_cpu,
+    array_function=np.gcd,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.gcd,
+)
+register(
+    operators.gcd_,
+    cpu=gcd__cpu,
+    inplace=gcd__inplace,
+    meta="elementwise",
+    function=functions_pointwise.gcd_,
+)
+register(
+    operators.ge,
+    cpu=ge_cpu,
+    array_function=np.greater_equal,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.greater_equal,
+)
+register(
+    operators.gt,
+    cpu=gt_cpu,
+    array_function=np.greater,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.greater,
+)
+register(
+    operators.heaviside,
+    cpu=heaviside_cpu,
+    record=heaviside_record,
+    node=heaviside_node,
+    array_function=np.heaviside,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.heaviside,
+)
+register(
+    operators.heaviside_,
+    cpu=heaviside__cpu,
+    inplace=heaviside__inplace,
+    record=heaviside__record,
+    node=heaviside__node,
+    meta="elementwise",
+    function=functions_pointwise.heaviside_,
+)
+register(
+    operators.hypot,
+    cpu=hypot_cpu,
+    record=hypot_record,
+    node=hypot_node,
+    jvp=hypot_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.hypot,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.hypot,
+)
+register(
+    operators.hypot_,
+    cpu=hypot__cpu,
+    inplace=hypot__inplace,
+    record=hypot__record,
+    node=hypot__node,
+    jvp=hypot_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.hypot_,
+)
+register(
+    operators.imag,
+    cpu=imag_cpu,
+    view=imag_view,
+    record=imag_record,
+    node=imag_node,
+    jvp=imag_jvp,
+    tangents=(0,),
+    array_function=kernels.pointwise.imag,
+    meta=kernels.meta.pointwise.imag,
+    function=functions_pointwise.imag,
+)
+register(
+    operators.isfinite,
+    cpu=isfinite_cpu,
+    array_function=np.isfinite,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.isfinite,
+)
+register(
+    operators.isinf,
+    cpu=isinf_cpu,
+    array_function=np.isinf,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.isinf,
+)
+register(
+    operators.isnan,
+    cpu=isnan_cpu,
+    array_function=np.isnan,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.isnan,
+)
+register(
+    operators.lcm,
+    cpu=lcm_cpu,
+    array_function=np.lcm,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.lcm,
+)
+register(
+    operators.lcm_,
+    cpu=lcm__cpu,
+    inplace=lcm__inplace,
+    meta="elementwise",
+    function=functions_pointwise.lcm_,
+)
+register(
+    operators.ldexp,
+    cpu=ldexp_cpu,
+    record=ldexp_record,
+    node=ldexp_node,
+    jvp=ldexp_jvp,
+    tangents=(0,),
+    array_function=np.ldexp,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.ldexp,
+)
+register(
+    operators.ldexp_,
+    cpu=ldexp__cpu,
+    inplace=ldexp__inplace,
+    record=ldexp__record,
+    node=ldexp__node,
+    jvp=ldexp_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.ldexp_,
+)
+register(
+    operators.le,
+    cpu=le_cpu,
+    array_function=np.less_equal,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.less_equal,
+)
+register(
+    operators.lerp,
+    cpu=lerp_cpu,
+    record=lerp_record,
+    node=lerp_node,
+    jvp=lerp_jvp,
+    tangents=(0, 1, 2),
+    sums=True,
+    array_function=kernels.pointwise.lerp,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.lerp,
+)
+register(
+    operators.lerp_,
+    cpu=lerp__cpu,
+    inplace=lerp__inplace,
+    record=lerp__record,
+    node=lerp__node,
+    jvp=lerp_jvp,
+    tangents=(0, 1, 2),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.lerp_,
+)
+register(
+    operators.log,
+    cpu=log_cpu,
+    record=log_record,
+    node=log_node,
+    jvp=log_jvp,
+    tangents=(0,),
+    array_function=np.log,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.log,
+)
+register(
+    operators.log10,
+    cpu=log10_cpu,
+    record=log10_record,
+    node=log10_node,
+    jvp=log10_jvp,
+    tangents=(0,),
+    array_function=np.log10,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.log10,
+)
+register(
+    operators.log10_,
+    cpu=log10__cpu,
+    inplace=log10__inplace,
+    record=log10__record,
+    node=log10__node,
+    jvp=log10_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.log10_,
+)
+register(
+    operators.log1p,
+    cpu=log1p_cpu,
+    record=log1p_record,
+    node=log1p_node,
+    jvp=log1p_jvp,
+    tangents=(0,),
+    array_function=np.log1p,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.log1p,
+)
+register(
+    operators.log1p_,
+    cpu=log1p__cpu,
+    inplace=log1p__inplace,
+    record=log1p__record,
+    node=log1p__node,
+    jvp=log1p_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.log1p_,
+)
+register(
+    operators.log2,
+    cpu=log2_cpu,
+    record=log2_record,
+    node=log2_node,
+    jvp=log2_jvp,
+    tangents=(0,),
+    array_function=np.log2,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.log2,
+)
+register(
+    operators.log2_,
+    cpu=log2__cpu,
+    inplace=log2__inplace,
+    record=log2__record,
+    node=log2__node,
+    jvp=log2_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.log2_,
+)
+register(
+    operators.log_,
+    cpu=log__cpu,
+    inplace=log__inplace,
+    record=log__record,
+    node=log__node,
+    jvp=log_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.log_,
+)
+register(
+    operators.logaddexp,
+    cpu=logaddexp_cpu,
+    record=logaddexp_record,
+    node=logaddexp_node,
+    jvp=logaddexp_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.logarithms.logaddexp,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.logaddexp,
+)
+register(
+    operators.logaddexp2,
+    cpu=logaddexp2_cpu,
+    record=logaddexp2_record,
+    node=logaddexp2_node,
+    jvp=logaddexp2_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.logaddexp2,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.logaddexp2,
+)
+register(
+    operators.logical_and,
+    cpu=logical_and_cpu,
+    array_function=np.logical_and,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.logical_and,
+)
+register(
+    operators.logical_not,
+    cpu=logical_not_cpu,
+    array_function=np.logical_not,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.logical_not,
+)
+register(
+    operators.logical_or,
+    cpu=logical_or_cpu,
+    array_function=np.logical_or,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.logical_or,
+)
+register(
+    operators.logical_xor,
+    cpu=logical_xor_cpu,
+    array_function=np.logical_xor,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.logical_xor,
+)
+register(
+    operators.lt,
+    cpu=lt_cpu,
+    array_function=np.less,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.less,
+)
+register(
+    operators.maximum,
+    cpu=maximum_cpu,
+    record=maximum_record,
+    node=maximum_node,
+    jvp=maximum_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.pointwise.maximum,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.maximum,
+)
+register(
+    operators.maximum_,
+    cpu=maximum__cpu,
+    inplace=maximum__inplace,
+    record=maximum__record,
+    node=maximum__node,
+    jvp=maximum_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.maximum_,
+)
+register(
+    operators.minimum,
+    cpu=minimum_cpu,
+    record=minimum_record,
+    node=minimum_node,
+    jvp=minimum_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.pointwise.minimum,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.minimum,
+)
+register(
+    operators.minimum_,
+    cpu=minimum__cpu,
+    inplace=minimum__inplace,
+    record=minimum__record,
+    node=minimum__node,
+    jvp=minimum_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.minimum_,
+)
+register(
+    operators.modf,
+    cpu=modf_cpu,
+    record=modf_record,
+    node=modf_node,
+    differentiable=(True, True),
+    jvp=modf_jvp,
+    tangents=(0,),
+    array_function=np.modf,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.modf,
+)
+register(
+    operators.mul,
+    cpu=mul_cpu,
+    record=mul_record,
+    node=mul_node,
+    jvp=mul_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.multiply,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.multiply,
+)
+register(
+    operators.mul_,
+    cpu=mul__cpu,
+    inplace=mul__inplace,
+    record=mul__record,
+    node=mul__node,
+    jvp=mul_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.mul_,
+)
+register(
+    operators.nan_to_num,
+    cpu=nan_to_num_cpu,
+    record=nan_to_num_record,
+    node=nan_to_num_node,
+    jvp=nan_to_num_jvp,
+    tangents=(0,),
+    array_function=np.nan_to_num,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.nan_to_num,
+)
+register(
+    operators.nan_to_num_,
+    cpu=nan_to_num__cpu,
+    inplace=nan_to_num__inplace,
+    record=nan_to_num__record,
+    node=nan_to_num__node,
+    jvp=nan_to_num_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.nan_to_num_,
+)
+register(
+    operators.ne,
+    cpu=ne_cpu,
+    array_function=np.not_equal,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.not_equal,
+)
+register(
+    operators.neg,
+    cpu=neg_cpu,
+    record=neg_record,
+    node=neg_node,
+    jvp=neg_jvp,
+    tangents=(0,),
+    array_function=np.negative,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.negative,
+)
+register(
+    operators.neg_,
+    cpu=neg__cpu,
+    inplace=neg__inplace,
+    record=neg__record,
+    node=neg__node,
+    jvp=neg_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.neg_,
+)
+register(
+    operators.nextafter,
+    cpu=nextafter_cpu,
+    record=nextafter_record,
+    node=nextafter_node,
+    array_function=np.nextafter,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.nextafter,
+)
+register(
+    operators.nextafter_,
+    cpu=nextafter__cpu,
+    inplace=nextafter__inplace,
+    record=nextafter__record,
+    node=nextafter__node,
+    meta="elementwise",
+    function=functions_pointwise.nextafter_,
+)
+register(
+    operators.polar,
+    cpu=polar_cpu,
+    record=polar_record,
+    node=polar_node,
+    jvp=polar_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.pointwise.polar,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.polar,
+)
+register(
+    operators.positive,
+    cpu=positive_cpu,
+    record=positive_record,
+    node=positive_node,
+    jvp=positive_jvp,
+    tangents=(0,),
+    array_function=np.positive,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.positive,
+)
+register(
+    operators.pow,
+    cpu=pow_cpu,
+    record=pow_record,
+    node=pow_node,
+    jvp=pow_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.pointwise.pow,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.power,
+)
+register(
+    operators.pow_,
+    cpu=pow__cpu,
+    inplace=pow__inplace,
+    record=pow__record,
+    node=pow__node,
+    jvp=pow_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.pow_,
+)
+register(
+    operators.rad2deg,
+    cpu=rad2deg_cpu,
+    record=rad2deg_record,
+    node=rad2deg_node,
+    jvp=rad2deg_jvp,
+    tangents=(0,),
+    array_function=np.rad2deg,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.rad2deg,
+)
+register(
+    operators.rad2deg_,
+    cpu=rad2deg__cpu,
+    inplace=rad2deg__inplace,
+    record=rad2deg__record,
+    node=rad2deg__node,
+    jvp=rad2deg_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.rad2deg_,
+)
+register(
+    operators.real,
+    cpu=real_cpu,
+    view=real_view,
+    record=real_record,
+    node=real_node,
+    jvp=real_jvp,
+    tangents=(0,),
+    array_function=kernels.pointwise.real,
+    meta="view",
+    function=functions_pointwise.real,
+)
+register(
+    operators.reciprocal,
+    cpu=reciprocal_cpu,
+    record=reciprocal_record,
+    node=reciprocal_node,
+    jvp=reciprocal_jvp,
+    tangents=(0,),
+    array_function=np.reciprocal,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.reciprocal,
+)
+register(
+    operators.reciprocal_,
+    cpu=reciprocal__cpu,
+    inplace=reciprocal__inplace,
+    record=reciprocal__record,
+    node=reciprocal__node,
+    jvp=reciprocal_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.reciprocal_,
+)
+register(
+    operators.remainder,
+    cpu=remainder_cpu,
+    record=remainder_record,
+    node=remainder_node,
+    jvp=remainder_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.remainder,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.remainder,
+)
+register(
+    operators.remainder_,
+    cpu=remainder__cpu,
+    inplace=remainder__inplace,
+    record=remainder__record,
+    node=remainder__node,
+    jvp=remainder_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.remainder_,
+)
+register(
+    operators.rint,
+    cpu=rint_cpu,
+    record=rint_record,
+    node=rint_node,
+    jvp=rint_jvp,
+    tangents=(0,),
+    array_function=np.rint,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.rint,
+)
+register(
+    operators.rint_,
+    cpu=rint__cpu,
+    inplace=rint__inplace,
+    record=rint__record,
+    node=rint__node,
+    jvp=rint_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.rint_,
+)
+register(
+    operators.round,
+    cpu=round_cpu,
+    record=round_record,
+    node=round_node,
+    jvp=round_jvp,
+    tangents=(0,),
+    array_function=np.round,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.round,
+)
+register(
+    operators.round_,
+    cpu=round__cpu,
+    inplace=round__inplace,
+    record=round__record,
+    node=round__node,
+    jvp=round_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.round_,
+)
+register(
+    operators.sign,
+    cpu=sign_cpu,
+    record=sign_record,
+    node=sign_node,
+    jvp=sign_jvp,
+    tangents=(0,),
+    array_function=np.sign,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.sign,
+)
+register(
+    operators.sign_,
+    cpu=sign__cpu,
+    inplace=sign__inplace,
+    record=sign__record,
+    node=sign__node,
+    jvp=sign_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.sign_,
+)
+register(
+    operators.signbit,
+    cpu=signbit_cpu,
+    array_function=np.signbit,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.signbit,
+)
+register(
+    operators.sin,
+    cpu=sin_cpu,
+    record=sin_record,
+    node=sin_node,
+    jvp=sin_jvp,
+    tangents=(0,),
+    array_function=np.sin,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.sin,
+)
+register(
+    operators.sin_,
+    cpu=sin__cpu,
+    inplace=sin__inplace,
+    record=sin__record,
+    node=sin__node,
+    jvp=sin_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.sin_,
+)
+register(
+    operators.sinc,
+    cpu=sinc_cpu,
+    record=sinc_record,
+    node=sinc_node,
+    jvp=sinc_jvp,
+    tangents=(0,),
+    array_function=np.sinc,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.sinc,
+)
+register(
+    operators.sinc_,
+    cpu=sinc__cpu,
+    inplace=sinc__inplace,
+    record=sinc__record,
+    node=sinc__node,
+    jvp=sinc_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.sinc_,
+)
+register(
+    operators.sinh,
+    cpu=sinh_cpu,
+    record=sinh_record,
+    node=sinh_node,
+    jvp=sinh_jvp,
+    tangents=(0,),
+    array_function=np.sinh,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.sinh,
+)
+register(
+    operators.sinh_,
+    cpu=sinh__cpu,
+    inplace=sinh__inplace,
+    record=sinh__record,
+    node=sinh__node,
+    jvp=sinh_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.sinh_,
+)
+register(
+    operators.sqrt,
+    cpu=sqrt_cpu,
+    record=sqrt_record,
+    node=sqrt_node,
+    jvp=sqrt_jvp,
+    tangents=(0,),
+    array_function=np.sqrt,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.sqrt,
+)
+register(
+    operators.sqrt_,
+    cpu=sqrt__cpu,
+    inplace=sqrt__inplace,
+    record=sqrt__record,
+    node=sqrt__node,
+    jvp=sqrt_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.sqrt_,
+)
+register(
+    operators.square,
+    cpu=square_cpu,
+    record=square_record,
+    node=square_node,
+    jvp=square_jvp,
+    tangents=(0,),
+    array_function=np.square,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.square,
+)
+register(
+    operators.square_,
+    cpu=square__cpu,
+    inplace=square__inplace,
+    record=square__record,
+    node=square__node,
+    jvp=square_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.square_,
+)
+register(
+    operators.sub,
+    cpu=sub_cpu,
+    record=sub_record,
+    node=sub_node,
+    jvp=sub_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=np.subtract,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.subtract,
+)
+register(
+    operators.sub_,
+    cpu=sub__cpu,
+    inplace=sub__inplace,
+    record=sub__record,
+    node=sub__node,
+    jvp=sub_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_pointwise.sub_,
+)
+register(
+    operators.tan,
+    cpu=tan_cpu,
+    record=tan_record,
+    node=tan_node,
+    jvp=tan_jvp,
+    tangents=(0,),
+    array_function=np.tan,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.tan,
+)
+register(
+    operators.tan_,
+    cpu=tan__cpu,
+    inplace=tan__inplace,
+    record=tan__record,
+    node=tan__node,
+    jvp=tan_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.tan_,
+)
+register(
+    operators.tanh,
+    cpu=tanh_cpu,
+    record=tanh_record,
+    node=tanh_node,
+    jvp=tanh_jvp,
+    tangents=(0,),
+    array_function=np.tanh,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.tanh,
+)
+register(
+    operators.tanh_,
+    cpu=tanh__cpu,
+    inplace=tanh__inplace,
+    record=tanh__record,
+    node=tanh__node,
+    jvp=tanh_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.tanh_,
+)
+register(
+    operators.trunc,
+    cpu=trunc_cpu,
+    record=trunc_record,
+    node=trunc_node,
+    jvp=trunc_jvp,
+    tangents=(0,),
+    array_function=np.trunc,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise.trunc,
+)
+register(
+    operators.trunc_,
+    cpu=trunc__cpu,
+    inplace=trunc__inplace,
+    record=trunc__record,
+    node=trunc__node,
+    jvp=trunc_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_pointwise.trunc_,
+)
+register(
+    operators.view_as_complex,
+    cpu=view_as_complex_cpu,
+    view=view_as_complex_view,
+    record=view_as_complex_record,
+    node=view_as_complex_node,
+    jvp=view_as_complex_jvp,
+    tangents=(0,),
+    array_function=kernels.pointwise.view_as_complex,
+    meta=kernels.meta.pointwise.view_as_complex,
+    function=functions_pointwise.view_as_complex,
+)
+register(
+    operators.view_as_real,
+    cpu=view_as_real_cpu,
+    view=view_as_real_view,
+    record=view_as_real_record,
+    node=view_as_real_node,
+    jvp=view_as_real_jvp,
+    tangents=(0,),
+    array_function=kernels.pointwise.view_as_real,
+    meta="view",
+    function=functions_pointwise.view_as_real,
+)
+register(
+    operators.where,
+    cpu=where_cpu,
+    record=where_record,
+    node=where_node,
+    jvp=where_jvp,
+    tangents=(1, 2),
+    array_function=np.where,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_pointwise._where,
+)
+register_composite(operators.divmod, functions_pointwise.divmod, composites.pointwise.divmod)
+register_composite(
+    operators.float_power, functions_pointwise.float_power, composites.pointwise.float_power
+)
+register_composite(operators._foreach_abs, functions_pointwise._foreach_abs, _foreach_abs_composite)
+register_composite(operators._foreach_add, functions_pointwise._foreach_add, _foreach_add_composite)
+register_composite(operators._foreach_cos, functions_pointwise._foreach_cos, _foreach_cos_composite)
+register_composite(operators._foreach_div, functions_pointwise._foreach_div, _foreach_div_composite)
+register_composite(operators._foreach_exp, functions_pointwise._foreach_exp, _foreach_exp_composite)
+register_composite(operators._foreach_log, functions_pointwise._foreach_log, _foreach_log_composite)
+register_composite(operators._foreach_mul, functions_pointwise._foreach_mul, _foreach_mul_composite)
+register_composite(operators._foreach_neg, functions_pointwise._foreach_neg, _foreach_neg_composite)
+register_composite(
+    operators._foreach_reciprocal,
+    functions_pointwise._foreach_reciprocal,
+    _foreach_reciprocal_composite,
+)
+register_composite(
+    operators._foreach_sign, functions_pointwise._foreach_sign, _foreach_sign_composite
+)
+register_composite(operators._foreach_sin, functions_pointwise._foreach_sin, _foreach_sin_composite)
+register_composite(
+    operators._foreach_sqrt, functions_pointwise._foreach_sqrt, _foreach_sqrt_composite
+)
+register_composite(
+    operators._foreach_square, functions_pointwise._foreach_square, _foreach_square_composite
+)
+register_composite(operators._foreach_sub, functions_pointwise._foreach_sub, _foreach_sub_composite)
+register_composite(
+    operators._foreach_tanh, functions_pointwise._foreach_tanh, _foreach_tanh_composite
+)
+register_composite(operators.abs_out, functions_pointwise.abs, abs_out_composite)
+register_composite(operators.acos_out, functions_pointwise.acos, acos_out_composite)
+register_composite(operators.acosh_out, functions_pointwise.acosh, acosh_out_composite)
+register_composite(operators.add_out, functions_pointwise.add, add_out_composite)
+register_composite(operators.asin_out, functions_pointwise.asin, asin_out_composite)
+register_composite(operators.asinh_out, functions_pointwise.asinh, asinh_out_composite)
+register_composite(operators.atan2_out, functions_pointwise.atan2, atan2_out_composite)
+register_composite(operators.atan_out, functions_pointwise.atan, atan_out_composite)
+register_composite(operators.atanh_out, functions_pointwise.atanh, atanh_out_composite)
+register_composite(
+    operators.bitwise_and_out, functions_pointwise.bitwise_and, bitwise_and_out_composite
+)
+register_composite(
+    operators.bitwise_left_shift_out,
+    functions_pointwise.bitwise_left_shift,
+    bitwise_left_shift_out_composite,
+)
+register_composite(
+    operators.bitwise_not_out, functions_pointwise.bitwise_invert, bitwise_not_out_composite
+)
+register_composite(
+    operators.bitwise_or_out, functions_pointwise.bitwise_or, bitwise_or_out_composite
+)
+register_composite(
+    operators.bitwise_right_shift_out,
+    functions_pointwise.bitwise_right_shift,
+    bitwise_right_shift_out_composite,
+)
+register_composite(
+    operators.bitwise_xor_out, functions_pointwise.bitwise_xor, bitwise_xor_out_composite
+)
+register_composite(operators.cbrt_out, functions_pointwise.cbrt, cbrt_out_composite)
+register_composite(operators.ceil_out, functions_pointwise.ceil, ceil_out_composite)
+register_composite(operators.clamp_out, functions_pointwise.clip, clamp_out_composite)
+register_composite(operators.copysign_out, functions_pointwise.copysign, copysign_out_composite)
+register_composite(operators.cos_out, functions_pointwise.cos, cos_out_composite)
+register_composite(operators.cosh_out, functions_pointwise.cosh, cosh_out_composite)
+register_composite(operators.deg2rad_out, functions_pointwise.deg2rad, deg2rad_out_composite)
+register_composite(operators.div_out, functions_pointwise.divide, div_out_composite)
+register_composite(operators.exp2_out, functions_pointwise.exp2, exp2_out_composite)
+register_composite(operators.exp_out, functions_pointwise.exp, exp_out_composite)
+register_composite(operators.expm1_out, functions_pointwise.expm1, expm1_out_composite)
+register_composite(
+    operators.floor_divide_out, functions_pointwise.floor_divide, floor_divide_out_composite
+)
+register_composite(operators.floor_out, functions_pointwise.floor, floor_out_composite)
+register_composite(operators.fmod_out, functions_pointwise.fmod, fmod_out_composite)
+register_composite(operators.gcd_out, functions_pointwise.gcd, gcd_out_composite)
+register_composite(operators.heaviside_out, functions_pointwise.heaviside, heaviside_out_composite)
+register_composite(operators.hypot_out, functions_pointwise.hypot, hypot_out_composite)
+register_composite(operators.lcm_out, functions_pointwise.lcm, lcm_out_composite)
+register_composite(operators.ldexp_out, functions_pointwise.ldexp, ldexp_out_composite)
+register_composite(operators.lerp_out, functions_pointwise.lerp, lerp_out_composite)
+register_composite(operators.log10_out, functions_pointwise.log10, log10_out_composite)
+register_composite(operators.log1p_out, functions_pointwise.log1p, log1p_out_composite)
+register_composite(operators.log2_out, functions_pointwise.log2, log2_out_composite)
+register_composite(operators.log_out, functions_pointwise.log, log_out_composite)
+register_composite(operators.maximum_out, functions_pointwise.maximum, maximum_out_composite)
+register_composite(operators.minimum_out, functions_pointwise.minimum, minimum_out_composite)
+register_composite(operators.mul_out, functions_pointwise.multiply, mul_out_composite)
+register_composite(
+    operators.nan_to_num_out, functions_pointwise.nan_to_num, nan_to_num_out_composite
+)
+register_composite(operators.neg_out, functions_pointwise.negative, neg_out_composite)
+register_composite(operators.nextafter_out, functions_pointwise.nextafter, nextafter_out_composite)
+register_composite(operators.pow_out, functions_pointwise.power, pow_out_composite)
+register_composite(operators.rad2deg_out, functions_pointwise.rad2deg, rad2deg_out_composite)
+register_composite(
+    operators.reciprocal_out, functions_pointwise.reciprocal, reciprocal_out_composite
+)
+register_composite(operators.remainder_out, functions_pointwise.remainder, remainder_out_composite)
+register_composite(operators.rint_out, functions_pointwise.rint, rint_out_composite)
+register_composite(operators.round_out, functions_pointwise.round, round_out_composite)
+register_composite(operators.sign_out, functions_pointwise.sign, sign_out_composite)
+register_composite(operators.sin_out, functions_pointwise.sin, sin_out_composite)
+register_composite(operators.sinc_out, functions_pointwise.sinc, sinc_out_composite)
+register_composite(operators.sinh_out, functions_pointwise.sinh, sinh_out_composite)
+register_composite(operators.sqrt_out, functions_pointwise.sqrt, sqrt_out_composite)
+register_composite(operators.square_out, functions_pointwise.square, square_out_composite)
+register_composite(operators.sub_out, functions_pointwise.subtract, sub_out_composite)
+register_composite(operators.tan_out, functions_pointwise.tan, tan_out_composite)
+register_composite(operators.tanh_out, functions_pointwise.tanh, tanh_out_composite)
+register_composite(operators.trunc_out, functions_pointwise.trunc, trunc_out_composite)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_products, operators
 
 ndarray = np.ndarray
 
@@ -1022,3 +1025,117 @@ def vecdot_jvp(xp, self, other, axis, self_t, other_t, result):
     if self_t is None:
         return xp.vecdot(self, other_t, axis=axis)
     return xp.vecdot(self_t, other, axis=axis) + xp.vecdot(self, other_t, axis=axis)
+
+
+register(
+    operators._einsum,
+    cpu=_einsum_cpu,
+    record=_einsum_record,
+    node=_einsum_node,
+    jvp=_einsum_jvp,
+    tangents=(1,),
+    array_function=kernels.products.einsum,
+    meta=kernels.meta.products.einsum,
+    function=functions_products._einsum,
+)
+register(
+    operators._tensordot,
+    cpu=_tensordot_cpu,
+    record=_tensordot_record,
+    node=_tensordot_node,
+    jvp=_tensordot_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.tensordot,
+    meta=kernels.meta.products.tensordot,
+    function=functions_products._tensordot,
+)
+register(
+    operators.convolve,
+    cpu=convolve_cpu,
+    record=convolve_record,
+    node=convolve_node,
+    jvp=convolve_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.convolve,
+    meta=kernels.meta.products.convolve,
+    function=functions_products.convolve,
+)
+register(
+    operators.correlate,
+    cpu=correlate_cpu,
+    record=correlate_record,
+    node=correlate_node,
+    jvp=correlate_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.correlate,
+    meta=kernels.meta.products.convolve,
+    function=functions_products.correlate,
+)
+register(
+    operators.dot,
+    cpu=dot_cpu,
+    record=dot_record,
+    node=dot_node,
+    jvp=dot_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.dot,
+    meta=kernels.meta.products.dot,
+    function=functions_products.dot,
+)
+register(
+    operators.matmul,
+    cpu=matmul_cpu,
+    record=matmul_record,
+    node=matmul_node,
+    jvp=matmul_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.matmul,
+    meta=kernels.meta.products.matmul,
+    function=functions_products.matmul,
+)
+register(
+    operators.outer,
+    cpu=outer_cpu,
+    record=outer_record,
+    node=outer_node,
+    jvp=outer_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.outer,
+    meta=kernels.meta.products.outer,
+    function=functions_products.outer,
+)
+register(
+    operators.trace,
+    cpu=trace_cpu,
+    record=trace_record,
+    node=trace_node,
+    jvp=trace_jvp,
+    tangents=(0,),
+    array_function=kernels.products.trace,
+    meta=kernels.meta.products.trace,
+    function=functions_products.trace,
+)
+register(
+    operators.vecdot,
+    cpu=vecdot_cpu,
+    record=vecdot_record,
+    node=vecdot_node,
+    jvp=vecdot_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.products.vecdot,
+    meta=kernels.meta.products.vecdot,
+    function=functions_products.vecdot,
+)
+register_composite(operators.cross, functions_products.cross, composites.products.cross)
+register_composite(operators.inner, functions_products.inner, composites.products.inner)
+register_composite(operators.kron, functions_products.kron, composites.products.kron)
+register_composite(operators.polyval, functions_products.polyval, composites.products.polyval)
+register_composite(operators.tensordot, functions_products.tensordot, composites.products.tensordot)
+register_composite(operators.vdot, functions_products.vdot, composites.products.vdot)

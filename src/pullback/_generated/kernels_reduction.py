@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_reduction, operators
 
 ndarray = np.ndarray
 
@@ -1476,3 +1479,313 @@ def var_jvp(xp, self, axis, keepdims, ddof, correction, self_t, result):
     result: var_jvp(self_t, self_p, axis, keepdims, ddof, correction)
     """
     return xp.var_jvp(self_t, self, axis, keepdims, ddof, correction)
+
+
+register(
+    operators._exclusive_cumprod,
+    cpu=_exclusive_cumprod_cpu,
+    record=_exclusive_cumprod_record,
+    node=_exclusive_cumprod_node,
+    jvp=_exclusive_cumprod_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.exclusive_cumprod,
+    meta="same",
+    function=functions_reduction._exclusive_cumprod,
+)
+register(
+    operators._recurrence,
+    cpu=_recurrence_cpu,
+    record=_recurrence_record,
+    node=_recurrence_node,
+    jvp=_recurrence_jvp,
+    tangents=(0, 1),
+    array_function=kernels.reduction.recurrence,
+    meta="same",
+    function=functions_reduction._recurrence,
+)
+register(
+    operators._shift,
+    cpu=_shift_cpu,
+    record=_shift_record,
+    node=_shift_node,
+    jvp=_shift_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.shift,
+    meta="same",
+    function=functions_reduction._shift,
+)
+register(
+    operators._tie_weights,
+    cpu=_tie_weights_cpu,
+    array_function=kernels.reduction.tie_weights,
+    meta="same",
+    function=functions_reduction._tie_weights,
+)
+register(
+    operators.all,
+    cpu=all_cpu,
+    array_function=np.all,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.all,
+)
+register(
+    operators.any,
+    cpu=any_cpu,
+    array_function=np.any,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.any,
+)
+register(
+    operators.argmax,
+    cpu=argmax_cpu,
+    array_function=np.argmax,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.argmax,
+)
+register(
+    operators.argmin,
+    cpu=argmin_cpu,
+    array_function=np.argmin,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.argmin,
+)
+register(
+    operators.count_nonzero,
+    cpu=count_nonzero_cpu,
+    array_function=np.count_nonzero,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.count_nonzero,
+)
+register(
+    operators.cummax,
+    cpu=cummax_cpu,
+    record=cummax_record,
+    node=cummax_node,
+    differentiable=(True, False),
+    jvp=cummax_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.cummax,
+    meta="same",
+    function=functions_reduction.cummax,
+)
+register(
+    operators.cummin,
+    cpu=cummin_cpu,
+    record=cummin_record,
+    node=cummin_node,
+    differentiable=(True, False),
+    jvp=cummin_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.cummin,
+    meta="same",
+    function=functions_reduction.cummin,
+)
+register(
+    operators.cumprod,
+    cpu=cumprod_cpu,
+    record=cumprod_record,
+    node=cumprod_node,
+    jvp=cumprod_jvp,
+    tangents=(0,),
+    array_function=np.cumprod,
+    meta=kernels.meta.reduction.cumsum,
+    function=functions_reduction.cumprod,
+)
+register(
+    operators.cumsum,
+    cpu=cumsum_cpu,
+    record=cumsum_record,
+    node=cumsum_node,
+    jvp=cumsum_jvp,
+    tangents=(0,),
+    array_function=np.cumsum,
+    meta=kernels.meta.reduction.cumsum,
+    function=functions_reduction.cumsum,
+)
+register(
+    operators.logcumsumexp,
+    cpu=logcumsumexp_cpu,
+    record=logcumsumexp_record,
+    node=logcumsumexp_node,
+    jvp=logcumsumexp_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.logcumsumexp,
+    meta="same",
+    function=functions_reduction.logcumsumexp,
+)
+register(
+    operators.logsumexp,
+    cpu=logsumexp_cpu,
+    record=logsumexp_record,
+    node=logsumexp_node,
+    jvp=logsumexp_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.logsumexp,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.logsumexp,
+)
+register(
+    operators.max,
+    cpu=max_cpu,
+    record=max_record,
+    node=max_node,
+    jvp=max_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.max,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.max,
+)
+register(
+    operators.mean,
+    cpu=mean_cpu,
+    record=mean_record,
+    node=mean_node,
+    jvp=mean_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.mean,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.mean,
+)
+register(
+    operators.min,
+    cpu=min_cpu,
+    record=min_record,
+    node=min_node,
+    jvp=min_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.min,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.min,
+)
+register(
+    operators.nanargmax,
+    cpu=nanargmax_cpu,
+    array_function=np.nanargmax,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.nanargmax,
+)
+register(
+    operators.nanargmin,
+    cpu=nanargmin_cpu,
+    array_function=np.nanargmin,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.nanargmin,
+)
+register(
+    operators.nanmax,
+    cpu=nanmax_cpu,
+    record=nanmax_record,
+    node=nanmax_node,
+    jvp=nanmax_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.nanmax,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.nanmax,
+)
+register(
+    operators.nanmin,
+    cpu=nanmin_cpu,
+    record=nanmin_record,
+    node=nanmin_node,
+    jvp=nanmin_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.nanmin,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.nanmin,
+)
+register(
+    operators.prod,
+    cpu=prod_cpu,
+    record=prod_record,
+    node=prod_node,
+    jvp=prod_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.prod,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.prod,
+)
+register(
+    operators.std,
+    cpu=std_cpu,
+    record=std_record,
+    node=std_node,
+    jvp=std_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.std,
+    batching="reduction",
+    meta=kernels.meta.reduction.std,
+    function=functions_reduction.std,
+)
+register(
+    operators.sum,
+    cpu=sum_cpu,
+    record=sum_record,
+    node=sum_node,
+    jvp=sum_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.sum,
+    batching="reduction",
+    meta="reduction",
+    function=functions_reduction.sum,
+)
+register(
+    operators.var,
+    cpu=var_cpu,
+    record=var_record,
+    node=var_node,
+    jvp=var_jvp,
+    tangents=(0,),
+    array_function=kernels.reduction.var,
+    batching="reduction",
+    meta=kernels.meta.reduction.var,
+    function=functions_reduction.var,
+)
+register_composite(operators.average, functions_reduction.average, composites.reduction.average)
+register_composite(operators.corrcoef, functions_reduction.corrcoef, composites.reduction.corrcoef)
+register_composite(operators.cov, functions_reduction.cov, composites.reduction.cov)
+register_composite(
+    operators.cumulative_prod,
+    functions_reduction.cumulative_prod,
+    composites.reduction.cumulative_prod,
+)
+register_composite(
+    operators.cumulative_sum,
+    functions_reduction.cumulative_sum,
+    composites.reduction.cumulative_sum,
+)
+register_composite(
+    operators.cumulative_trapezoid,
+    functions_reduction.cumulative_trapezoid,
+    composites.reduction.cumulative_trapezoid,
+)
+register_composite(operators.diff, functions_reduction.diff, composites.reduction.diff)
+register_composite(operators.gradient, functions_reduction._gradient, composites.reduction.gradient)
+register_composite(
+    operators.nancumprod, functions_reduction.nancumprod, composites.reduction.nancumprod
+)
+register_composite(
+    operators.nancumsum, functions_reduction.nancumsum, composites.reduction.nancumsum
+)
+register_composite(operators.nanmean, functions_reduction.nanmean, composites.reduction.nanmean)
+register_composite(operators.nanprod, functions_reduction.nanprod, composites.reduction.nanprod)
+register_composite(operators.nanstd, functions_reduction.nanstd, composites.reduction.nanstd)
+register_composite(operators.nansum, functions_reduction.nansum, composites.reduction.nansum)
+register_composite(operators.nanvar, functions_reduction.nanvar, composites.reduction.nanvar)
+register_composite(operators.ptp, functions_reduction.ptp, composites.reduction.ptp)
+register_composite(
+    operators.trapezoid, functions_reduction.trapezoid, composites.reduction.trapezoid
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_shape, operators
 
 ndarray = np.ndarray
 
@@ -1443,3 +1446,311 @@ def window_backward_jvp(xp, grad_output, shape, window_shape, axis, grad_output_
     result: auto_linear
     """
     return xp.window_backward(grad_output_t, shape, window_shape, axis)
+
+
+register(
+    operators.as_strided,
+    cpu=as_strided_cpu,
+    view=as_strided_view,
+    record=as_strided_record,
+    node=as_strided_node,
+    jvp=as_strided_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.as_strided,
+    meta="view",
+    function=functions_shape.as_strided,
+)
+register(
+    operators.broadcast_to,
+    cpu=broadcast_to_cpu,
+    view=broadcast_to_view,
+    record=broadcast_to_record,
+    node=broadcast_to_node,
+    jvp=broadcast_to_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.broadcast_to,
+    meta="view",
+    function=functions_shape.broadcast_to,
+)
+register(
+    operators.concatenate,
+    cpu=concatenate_cpu,
+    record=concatenate_record,
+    node=concatenate_node,
+    jvp=concatenate_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.concatenate,
+    meta=kernels.meta.shape.concatenate,
+    function=functions_shape.concatenate,
+)
+register(
+    operators.constant_pad,
+    cpu=constant_pad_cpu,
+    record=constant_pad_record,
+    node=constant_pad_node,
+    jvp=constant_pad_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.constant_pad,
+    meta=kernels.meta.shape.constant_pad,
+    function=functions_shape._constant_pad,
+)
+register(
+    operators.diagonal,
+    cpu=diagonal_cpu,
+    view=diagonal_view,
+    record=diagonal_record,
+    node=diagonal_node,
+    jvp=diagonal_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.diagonal,
+    meta="view",
+    function=functions_shape.diagonal,
+)
+register(
+    operators.diagonal_backward,
+    cpu=diagonal_backward_cpu,
+    record=diagonal_backward_record,
+    node=diagonal_backward_node,
+    jvp=diagonal_backward_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.diagonal_backward,
+    meta=kernels.meta.shape.diagonal_backward,
+    function=functions_shape._diagonal_backward,
+)
+register(
+    operators.expand_dims,
+    cpu=expand_dims_cpu,
+    view=expand_dims_view,
+    record=expand_dims_record,
+    node=expand_dims_node,
+    jvp=expand_dims_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.expand_dims,
+    meta="view",
+    function=functions_shape.expand_dims,
+)
+register(
+    operators.flip,
+    cpu=flip_cpu,
+    record=flip_record,
+    node=flip_node,
+    jvp=flip_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.flip,
+    meta="same",
+    function=functions_shape.flip,
+)
+register(
+    operators.matrix_transpose,
+    cpu=matrix_transpose_cpu,
+    view=matrix_transpose_view,
+    record=matrix_transpose_record,
+    node=matrix_transpose_node,
+    jvp=matrix_transpose_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.matrix_transpose,
+    meta="view",
+    function=functions_shape.matrix_transpose,
+)
+register(
+    operators.moveaxis,
+    cpu=moveaxis_cpu,
+    view=moveaxis_view,
+    record=moveaxis_record,
+    node=moveaxis_node,
+    jvp=moveaxis_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.moveaxis,
+    meta="view",
+    function=functions_shape.moveaxis,
+)
+register(
+    operators.permute_dims,
+    cpu=permute_dims_cpu,
+    view=permute_dims_view,
+    record=permute_dims_record,
+    node=permute_dims_node,
+    jvp=permute_dims_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.permute_dims,
+    meta="view",
+    function=functions_shape.permute_dims,
+)
+register(
+    operators.repeat,
+    cpu=repeat_cpu,
+    record=repeat_record,
+    node=repeat_node,
+    jvp=repeat_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.repeat,
+    meta=kernels.meta.shape.repeat,
+    function=functions_shape.repeat,
+)
+register(
+    operators.reshape,
+    cpu=reshape_cpu,
+    view=reshape_view,
+    record=reshape_record,
+    node=reshape_node,
+    jvp=reshape_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.reshape,
+    meta=kernels.meta.shape.reshape,
+    function=functions_shape.reshape,
+)
+register(
+    operators.roll,
+    cpu=roll_cpu,
+    record=roll_record,
+    node=roll_node,
+    jvp=roll_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.roll,
+    meta="same",
+    function=functions_shape.roll,
+)
+register(
+    operators.sliding_window_view,
+    cpu=sliding_window_view_cpu,
+    view=sliding_window_view_view,
+    record=sliding_window_view_record,
+    node=sliding_window_view_node,
+    jvp=sliding_window_view_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.sliding_window_view,
+    meta="view",
+    function=functions_shape.sliding_window_view,
+)
+register(
+    operators.split,
+    cpu=split_cpu,
+    view=split_view,
+    record=split_record,
+    node=split_node,
+    jvp=split_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.split,
+    meta="view",
+    function=functions_shape.split,
+)
+register(
+    operators.squeeze,
+    cpu=squeeze_cpu,
+    view=squeeze_view,
+    record=squeeze_record,
+    node=squeeze_node,
+    jvp=squeeze_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.squeeze,
+    meta="view",
+    function=functions_shape.squeeze,
+)
+register(
+    operators.stack,
+    cpu=stack_cpu,
+    record=stack_record,
+    node=stack_node,
+    jvp=stack_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.stack,
+    meta=kernels.meta.shape.stack,
+    function=functions_shape.stack,
+)
+register(
+    operators.swapaxes,
+    cpu=swapaxes_cpu,
+    view=swapaxes_view,
+    record=swapaxes_record,
+    node=swapaxes_node,
+    jvp=swapaxes_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.swapaxes,
+    meta="view",
+    function=functions_shape.swapaxes,
+)
+register(
+    operators.tile,
+    cpu=tile_cpu,
+    record=tile_record,
+    node=tile_node,
+    jvp=tile_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.tile,
+    meta=kernels.meta.shape.tile,
+    function=functions_shape.tile,
+)
+register(
+    operators.tril,
+    cpu=tril_cpu,
+    record=tril_record,
+    node=tril_node,
+    jvp=tril_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.tril,
+    meta=kernels.meta.shape.tril,
+    function=functions_shape.tril,
+)
+register(
+    operators.triu,
+    cpu=triu_cpu,
+    record=triu_record,
+    node=triu_node,
+    jvp=triu_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.triu,
+    meta=kernels.meta.shape.triu,
+    function=functions_shape.triu,
+)
+register(
+    operators.unbind,
+    cpu=unbind_cpu,
+    view=unbind_view,
+    record=unbind_record,
+    node=unbind_node,
+    jvp=unbind_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.unbind,
+    meta="view",
+    function=functions_shape.unbind,
+)
+register(
+    operators.window_backward,
+    cpu=window_backward_cpu,
+    record=window_backward_record,
+    node=window_backward_node,
+    jvp=window_backward_jvp,
+    tangents=(0,),
+    array_function=kernels.shape.window_backward,
+    meta=kernels.meta.shape.window_backward,
+    function=functions_shape._window_backward,
+)
+register_composite(operators.append, functions_shape.append, composites.shape.append)
+register_composite(operators.array_split, functions_shape.array_split, composites.shape.array_split)
+register_composite(
+    operators.ascontiguousarray,
+    functions_shape.ascontiguousarray,
+    composites.shape.ascontiguousarray,
+)
+register_composite(operators.chunk, functions_shape.chunk, composites.shape.chunk)
+register_composite(
+    operators.column_stack, functions_shape.column_stack, composites.shape.column_stack
+)
+register_composite(operators.diag, functions_shape.diag, composites.shape.diag)
+register_composite(operators.diagflat, functions_shape.diagflat, composites.shape.diagflat)
+register_composite(operators.dsplit, functions_shape.dsplit, composites.shape.dsplit)
+register_composite(operators.dstack, functions_shape.dstack, composites.shape.dstack)
+register_composite(operators.flatten, functions_shape.flatten, composites.shape.flatten)
+register_composite(operators.fliplr, functions_shape.fliplr, composites.shape.fliplr)
+register_composite(operators.flipud, functions_shape.flipud, composites.shape.flipud)
+register_composite(operators.hsplit, functions_shape.hsplit, composites.shape.hsplit)
+register_composite(operators.hstack, functions_shape.hstack, composites.shape.hstack)
+register_composite(operators.narrow, functions_shape.narrow, composites.shape.narrow)
+register_composite(operators.ravel, functions_shape.ravel, composites.shape.ravel)
+register_composite(operators.resize, functions_shape.resize, composites.shape.resize)
+register_composite(operators.rollaxis, functions_shape.rollaxis, composites.shape.rollaxis)
+register_composite(operators.rot90, functions_shape.rot90, composites.shape.rot90)
+register_composite(operators.select, functions_shape.select, composites.shape.select)
+register_composite(operators.unfold, functions_shape.unfold, composites.shape.unfold)
+register_composite(operators.vsplit, functions_shape.vsplit, composites.shape.vsplit)
+register_composite(operators.vstack, functions_shape.vstack, composites.shape.vstack)

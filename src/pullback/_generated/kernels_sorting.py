@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_sorting, operators
 
 ndarray = np.ndarray
 
@@ -604,3 +607,186 @@ def unique_values_record(self):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     return recorded(node, np.unique_values(self._array))
+
+
+register(
+    operators._quantile_places,
+    cpu=_quantile_places_cpu,
+    record=_quantile_places_record,
+    node=_quantile_places_node,
+    differentiable=(False, False, True),
+    jvp=_quantile_places_jvp,
+    tangents=(0,),
+    array_function=kernels.sorting.quantile_places,
+    meta="elementwise",
+    function=functions_sorting._quantile_places,
+)
+register(
+    operators._ranked,
+    cpu=_ranked_cpu,
+    array_function=kernels.sorting.ranked,
+    meta=kernels.meta.sorting.ranked,
+    function=functions_sorting._ranked,
+)
+register(
+    operators.argpartition,
+    cpu=argpartition_cpu,
+    array_function=np.argpartition,
+    meta=kernels.meta.sorting.argpartition,
+    function=functions_sorting.argpartition,
+)
+register(
+    operators.argsort,
+    cpu=argsort_cpu,
+    array_function=kernels.sorting.argsort,
+    meta=kernels.meta.sorting.argsort,
+    function=functions_sorting.argsort,
+)
+register(
+    operators.argwhere,
+    cpu=argwhere_cpu,
+    array_function=np.argwhere,
+    meta="data_dependent",
+    function=functions_sorting.argwhere,
+)
+register(
+    operators.bincount,
+    cpu=bincount_cpu,
+    record=bincount_record,
+    node=bincount_node,
+    jvp=bincount_jvp,
+    tangents=(1,),
+    array_function=kernels.sorting.bincount,
+    meta="data_dependent",
+    function=functions_sorting.bincount,
+)
+register(
+    operators.digitize,
+    cpu=digitize_cpu,
+    array_function=np.digitize,
+    meta=kernels.meta.sorting.digitize,
+    function=functions_sorting.digitize,
+)
+register(
+    operators.flatnonzero,
+    cpu=flatnonzero_cpu,
+    array_function=np.flatnonzero,
+    meta="data_dependent",
+    function=functions_sorting.flatnonzero,
+)
+register(
+    operators.isin,
+    cpu=isin_cpu,
+    array_function=np.isin,
+    meta=kernels.meta.sorting.isin,
+    function=functions_sorting.isin,
+)
+register(
+    operators.kthvalue,
+    cpu=kthvalue_cpu,
+    record=kthvalue_record,
+    node=kthvalue_node,
+    differentiable=(True, False),
+    jvp=kthvalue_jvp,
+    tangents=(0,),
+    array_function=kernels.sorting.kthvalue,
+    meta=kernels.meta.sorting.kthvalue,
+    function=functions_sorting.kthvalue,
+)
+register(
+    operators.mode,
+    cpu=mode_cpu,
+    record=mode_record,
+    node=mode_node,
+    differentiable=(True, False),
+    jvp=mode_jvp,
+    tangents=(0,),
+    array_function=kernels.sorting.mode,
+    meta=kernels.meta.sorting.mode,
+    function=functions_sorting.mode,
+)
+register(
+    operators.searchsorted,
+    cpu=searchsorted_cpu,
+    array_function=kernels.sorting.searchsorted,
+    meta=kernels.meta.sorting.searchsorted,
+    function=functions_sorting.searchsorted,
+)
+register(
+    operators.sort,
+    cpu=sort_cpu,
+    record=sort_record,
+    node=sort_node,
+    jvp=sort_jvp,
+    tangents=(0,),
+    array_function=kernels.sorting.sort,
+    meta=kernels.meta.sorting.sort,
+    function=functions_sorting.sort,
+)
+register(
+    operators.topk,
+    cpu=topk_cpu,
+    record=topk_record,
+    node=topk_node,
+    differentiable=(True, False),
+    jvp=topk_jvp,
+    tangents=(0,),
+    array_function=kernels.sorting.topk,
+    meta=kernels.meta.sorting.topk,
+    function=functions_sorting.topk,
+)
+register(
+    operators.unique_all,
+    cpu=unique_all_cpu,
+    record=unique_all_record,
+    node=unique_all_node,
+    differentiable=(True, False, False, False),
+    array_function=np.unique_all,
+    meta="data_dependent",
+    function=functions_sorting.unique_all,
+)
+register(
+    operators.unique_counts,
+    cpu=unique_counts_cpu,
+    record=unique_counts_record,
+    node=unique_counts_node,
+    differentiable=(True, False),
+    array_function=np.unique_counts,
+    meta="data_dependent",
+    function=functions_sorting.unique_counts,
+)
+register(
+    operators.unique_inverse,
+    cpu=unique_inverse_cpu,
+    record=unique_inverse_record,
+    node=unique_inverse_node,
+    differentiable=(True, False),
+    array_function=np.unique_inverse,
+    meta="data_dependent",
+    function=functions_sorting.unique_inverse,
+)
+register(
+    operators.unique_values,
+    cpu=unique_values_cpu,
+    record=unique_values_record,
+    node=unique_values_node,
+    array_function=np.unique_values,
+    meta="data_dependent",
+    function=functions_sorting.unique_values,
+)
+register_composite(operators.histogram, functions_sorting.histogram, composites.sorting.histogram)
+register_composite(operators.interp, functions_sorting.interp, composites.sorting.interp)
+register_composite(operators.median, functions_sorting.median, composites.sorting.median)
+register_composite(operators.nanmedian, functions_sorting.nanmedian, composites.sorting.nanmedian)
+register_composite(
+    operators.nanpercentile, functions_sorting.nanpercentile, composites.sorting.nanpercentile
+)
+register_composite(
+    operators.nanquantile, functions_sorting.nanquantile, composites.sorting.nanquantile
+)
+register_composite(operators.nonzero, functions_sorting.nonzero, composites.sorting.nonzero)
+register_composite(operators.partition, functions_sorting.partition, composites.sorting.partition)
+register_composite(
+    operators.percentile, functions_sorting.percentile, composites.sorting.percentile
+)
+register_composite(operators.quantile, functions_sorting.quantile, composites.sorting.quantile)

@@ -22,9 +22,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_special, operators
 
 ndarray = np.ndarray
 
@@ -1347,3 +1350,276 @@ def xlogy__record(self, other):
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.special.xlogy(self._array, other._array), "xlogy_")
     return self
+
+
+register(
+    operators.digamma,
+    cpu=digamma_cpu,
+    record=digamma_record,
+    node=digamma_node,
+    jvp=digamma_jvp,
+    tangents=(0,),
+    array_function=kernels.special_gamma.digamma,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.digamma,
+)
+register(
+    operators.digamma_,
+    cpu=digamma__cpu,
+    inplace=digamma__inplace,
+    record=digamma__record,
+    node=digamma__node,
+    jvp=digamma_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_special.digamma_,
+)
+register(
+    operators.entr,
+    cpu=entr_cpu,
+    record=entr_record,
+    node=entr_node,
+    jvp=entr_jvp,
+    tangents=(0,),
+    array_function=kernels.special.entr,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.entr,
+)
+register(
+    operators.erf,
+    cpu=erf_cpu,
+    record=erf_record,
+    node=erf_node,
+    jvp=erf_jvp,
+    tangents=(0,),
+    array_function=kernels.special.erf,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.erf,
+)
+register(
+    operators.erf_,
+    cpu=erf__cpu,
+    inplace=erf__inplace,
+    record=erf__record,
+    node=erf__node,
+    jvp=erf_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_special.erf_,
+)
+register(
+    operators.erfc,
+    cpu=erfc_cpu,
+    record=erfc_record,
+    node=erfc_node,
+    jvp=erfc_jvp,
+    tangents=(0,),
+    array_function=kernels.special.erfc,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.erfc,
+)
+register(
+    operators.erfc_,
+    cpu=erfc__cpu,
+    inplace=erfc__inplace,
+    record=erfc__record,
+    node=erfc__node,
+    jvp=erfc_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_special.erfc_,
+)
+register(
+    operators.erfinv,
+    cpu=erfinv_cpu,
+    record=erfinv_record,
+    node=erfinv_node,
+    jvp=erfinv_jvp,
+    tangents=(0,),
+    array_function=kernels.special.erfinv,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.erfinv,
+)
+register(
+    operators.erfinv_,
+    cpu=erfinv__cpu,
+    inplace=erfinv__inplace,
+    record=erfinv__record,
+    node=erfinv__node,
+    jvp=erfinv_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_special.erfinv_,
+)
+register(
+    operators.gamma,
+    cpu=gamma_cpu,
+    record=gamma_record,
+    node=gamma_node,
+    jvp=gamma_jvp,
+    tangents=(0,),
+    array_function=kernels.special_gamma.gamma,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.gamma,
+)
+register(
+    operators.i0,
+    cpu=i0_cpu,
+    record=i0_record,
+    node=i0_node,
+    jvp=i0_jvp,
+    tangents=(0,),
+    array_function=kernels.special.i0,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.i0,
+)
+register(
+    operators.i1,
+    cpu=i1_cpu,
+    record=i1_record,
+    node=i1_node,
+    jvp=i1_jvp,
+    tangents=(0,),
+    array_function=kernels.special.i1,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.i1,
+)
+register(
+    operators.lgamma,
+    cpu=lgamma_cpu,
+    record=lgamma_record,
+    node=lgamma_node,
+    jvp=lgamma_jvp,
+    tangents=(0,),
+    array_function=kernels.special_gamma.lgamma,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.lgamma,
+)
+register(
+    operators.lgamma_,
+    cpu=lgamma__cpu,
+    inplace=lgamma__inplace,
+    record=lgamma__record,
+    node=lgamma__node,
+    jvp=lgamma_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_special.lgamma_,
+)
+register(
+    operators.logit,
+    cpu=logit_cpu,
+    record=logit_record,
+    node=logit_node,
+    jvp=logit_jvp,
+    tangents=(0,),
+    array_function=kernels.special.logit,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.logit,
+)
+register(
+    operators.logit_,
+    cpu=logit__cpu,
+    inplace=logit__inplace,
+    record=logit__record,
+    node=logit__node,
+    jvp=logit_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_special.logit_,
+)
+register(
+    operators.polygamma,
+    cpu=polygamma_cpu,
+    record=polygamma_record,
+    node=polygamma_node,
+    jvp=polygamma_jvp,
+    tangents=(1,),
+    array_function=kernels.special_gamma.polygamma,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.polygamma,
+)
+register(
+    operators.sigmoid,
+    cpu=sigmoid_cpu,
+    record=sigmoid_record,
+    node=sigmoid_node,
+    jvp=sigmoid_jvp,
+    tangents=(0,),
+    array_function=kernels.special.sigmoid,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.sigmoid,
+)
+register(
+    operators.sigmoid_,
+    cpu=sigmoid__cpu,
+    inplace=sigmoid__inplace,
+    record=sigmoid__record,
+    node=sigmoid__node,
+    jvp=sigmoid_jvp,
+    tangents=(0,),
+    meta="elementwise",
+    function=functions_special.sigmoid_,
+)
+register(
+    operators.softplus,
+    cpu=softplus_cpu,
+    record=softplus_record,
+    node=softplus_node,
+    jvp=softplus_jvp,
+    tangents=(0,),
+    array_function=kernels.special.softplus,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.softplus,
+)
+register(
+    operators.xlog1py,
+    cpu=xlog1py_cpu,
+    record=xlog1py_record,
+    node=xlog1py_node,
+    jvp=xlog1py_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.special.xlog1py,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.xlog1py,
+)
+register(
+    operators.xlogy,
+    cpu=xlogy_cpu,
+    record=xlogy_record,
+    node=xlogy_node,
+    jvp=xlogy_jvp,
+    tangents=(0, 1),
+    sums=True,
+    array_function=kernels.special.xlogy,
+    batching="elementwise",
+    meta="elementwise",
+    function=functions_special.xlogy,
+)
+register(
+    operators.xlogy_,
+    cpu=xlogy__cpu,
+    inplace=xlogy__inplace,
+    record=xlogy__record,
+    node=xlogy__node,
+    jvp=xlogy_jvp,
+    tangents=(0, 1),
+    sums=True,
+    meta="elementwise",
+    function=functions_special.xlogy_,
+)

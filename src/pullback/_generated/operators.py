@@ -7,1146 +7,1732 @@ from __future__ import annotations
 
 from pullback.dispatch.stock import stock_operator
 
-_adaptive_avg = stock_operator("pullback::_adaptive_avg(Tensor self, int axis, int size) -> Tensor")
+# The modules that register kernels, each imported when one of them is first needed.
+_kernels_batching = f"{__package__}.kernels_batching"
+_kernels_creation = f"{__package__}.kernels_creation"
+_kernels_fft = f"{__package__}.kernels_fft"
+_kernels_indexing = f"{__package__}.kernels_indexing"
+_kernels_linalg = f"{__package__}.kernels_linalg"
+_kernels_nn = f"{__package__}.kernels_nn"
+_kernels_nn_activation = f"{__package__}.kernels_nn_activation"
+_kernels_nn_conv = f"{__package__}.kernels_nn_conv"
+_kernels_nn_distance = f"{__package__}.kernels_nn_distance"
+_kernels_nn_loss = f"{__package__}.kernels_nn_loss"
+_kernels_nn_norm = f"{__package__}.kernels_nn_norm"
+_kernels_nn_pool = f"{__package__}.kernels_nn_pool"
+_kernels_pointwise = f"{__package__}.kernels_pointwise"
+_kernels_products = f"{__package__}.kernels_products"
+_kernels_reduction = f"{__package__}.kernels_reduction"
+_kernels_shape = f"{__package__}.kernels_shape"
+_kernels_sorting = f"{__package__}.kernels_sorting"
+_kernels_special = f"{__package__}.kernels_special"
+
+_adaptive_avg = stock_operator(
+    "pullback::_adaptive_avg(Tensor self, int axis, int size) -> Tensor", _kernels_nn_pool
+)
 _adaptive_avg_backward = stock_operator(
-    "pullback::_adaptive_avg_backward(Tensor grad_output, int axis, int length) -> Tensor"
+    "pullback::_adaptive_avg_backward(Tensor grad_output, int axis, int length) -> Tensor",
+    _kernels_nn_pool,
 )
 _adaptive_max_pool = stock_operator(
-    "pullback::_adaptive_max_pool(Tensor self, int[] size) -> (Tensor values, Tensor indices)"
+    "pullback::_adaptive_max_pool(Tensor self, int[] size) -> (Tensor values, Tensor indices)",
+    _kernels_nn_pool,
 )
 _add_level = stock_operator(
-    "pullback::_add_level(Tensor(a) self, int axis, int level) -> Tensor(a)"
+    "pullback::_add_level(Tensor(a) self, int axis, int level) -> Tensor(a)", _kernels_batching
 )
-_adjugate = stock_operator("pullback::_adjugate(Tensor self) -> Tensor")
+_adjugate = stock_operator("pullback::_adjugate(Tensor self) -> Tensor", _kernels_linalg)
 _avg_pool = stock_operator(
-    "pullback::_avg_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
+    "pullback::_avg_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+    _kernels_nn_pool,
 )
 _avg_pool_backward = stock_operator(
-    "pullback::_avg_pool_backward(Tensor grad_output, int[] space, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"
+    "pullback::_avg_pool_backward(Tensor grad_output, int[] space, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor",
+    _kernels_nn_pool,
 )
-_bce = stock_operator("pullback::_bce(Tensor self, Tensor target) -> Tensor")
+_bce = stock_operator("pullback::_bce(Tensor self, Tensor target) -> Tensor", _kernels_nn_loss)
 _bce_with_logits = stock_operator(
-    "pullback::_bce_with_logits(Tensor self, Tensor target, Tensor? pos_weight=None) -> Tensor"
+    "pullback::_bce_with_logits(Tensor self, Tensor target, Tensor? pos_weight=None) -> Tensor",
+    _kernels_nn_loss,
 )
 _col2im = stock_operator(
-    "pullback::_col2im(Tensor self, int[] output_size, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor"
+    "pullback::_col2im(Tensor self, int[] output_size, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor",
+    _kernels_nn_conv,
 )
 _conv = stock_operator(
-    "pullback::_conv(Tensor self, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+    "pullback::_conv(Tensor self, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor",
+    _kernels_nn_conv,
 )
 _conv_input = stock_operator(
-    "pullback::_conv_input(Tensor grad_output, Tensor weight, int[] space, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+    "pullback::_conv_input(Tensor grad_output, Tensor weight, int[] space, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor",
+    _kernels_nn_conv,
 )
 _conv_weight = stock_operator(
-    "pullback::_conv_weight(Tensor self, Tensor grad_output, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor"
+    "pullback::_conv_weight(Tensor self, Tensor grad_output, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor",
+    _kernels_nn_conv,
 )
 _dropout = stock_operator(
-    "pullback::_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor output, Tensor mask)"
+    "pullback::_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor output, Tensor mask)",
+    _kernels_nn,
 )
 _einsum = stock_operator(
-    "pullback::_einsum(str subscripts, Tensor[] operands, *, bool optimize=False) -> Tensor"
+    "pullback::_einsum(str subscripts, Tensor[] operands, *, bool optimize=False) -> Tensor",
+    _kernels_products,
 )
 _elu_curve = stock_operator(
-    "pullback::_elu_curve(Tensor self, float alpha, float scale, float input_scale) -> Tensor"
+    "pullback::_elu_curve(Tensor self, float alpha, float scale, float input_scale) -> Tensor",
+    _kernels_nn_activation,
 )
 _elu_slope = stock_operator(
-    "pullback::_elu_slope(Tensor self, float alpha, float scale, float input_scale) -> Tensor"
+    "pullback::_elu_slope(Tensor self, float alpha, float scale, float input_scale) -> Tensor",
+    _kernels_nn_activation,
 )
 _embedding_backward = stock_operator(
-    "pullback::_embedding_backward(Tensor grad_output, Tensor indices, int rows, int? padding_idx=None) -> Tensor"
+    "pullback::_embedding_backward(Tensor grad_output, Tensor indices, int rows, int? padding_idx=None) -> Tensor",
+    _kernels_nn,
 )
-_euclidean = stock_operator("pullback::_euclidean(Tensor self, Tensor other) -> Tensor")
+_euclidean = stock_operator(
+    "pullback::_euclidean(Tensor self, Tensor other) -> Tensor", _kernels_nn_distance
+)
 _exclusive_cumprod = stock_operator(
-    "pullback::_exclusive_cumprod(Tensor self, int axis, bool reverse) -> Tensor"
+    "pullback::_exclusive_cumprod(Tensor self, int axis, bool reverse) -> Tensor",
+    _kernels_reduction,
 )
 _expand_level = stock_operator(
-    "pullback::_expand_level(Tensor(a) self, int level, int size) -> Tensor(a)"
+    "pullback::_expand_level(Tensor(a) self, int level, int size) -> Tensor(a)", _kernels_batching
 )
-_foreach_abs = stock_operator("pullback::_foreach_abs(Tensor[] self) -> Tensor[]")
-_foreach_add = stock_operator("pullback::_foreach_add(Tensor[] self, Tensor[] other) -> Tensor[]")
-_foreach_cos = stock_operator("pullback::_foreach_cos(Tensor[] self) -> Tensor[]")
-_foreach_div = stock_operator("pullback::_foreach_div(Tensor[] self, Tensor[] other) -> Tensor[]")
-_foreach_exp = stock_operator("pullback::_foreach_exp(Tensor[] self) -> Tensor[]")
-_foreach_log = stock_operator("pullback::_foreach_log(Tensor[] self) -> Tensor[]")
-_foreach_mul = stock_operator("pullback::_foreach_mul(Tensor[] self, Tensor[] other) -> Tensor[]")
-_foreach_neg = stock_operator("pullback::_foreach_neg(Tensor[] self) -> Tensor[]")
-_foreach_reciprocal = stock_operator("pullback::_foreach_reciprocal(Tensor[] self) -> Tensor[]")
-_foreach_sign = stock_operator("pullback::_foreach_sign(Tensor[] self) -> Tensor[]")
-_foreach_sin = stock_operator("pullback::_foreach_sin(Tensor[] self) -> Tensor[]")
-_foreach_sqrt = stock_operator("pullback::_foreach_sqrt(Tensor[] self) -> Tensor[]")
-_foreach_square = stock_operator("pullback::_foreach_square(Tensor[] self) -> Tensor[]")
-_foreach_sub = stock_operator("pullback::_foreach_sub(Tensor[] self, Tensor[] other) -> Tensor[]")
-_foreach_tanh = stock_operator("pullback::_foreach_tanh(Tensor[] self) -> Tensor[]")
+_foreach_abs = stock_operator(
+    "pullback::_foreach_abs(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_add = stock_operator(
+    "pullback::_foreach_add(Tensor[] self, Tensor[] other) -> Tensor[]", _kernels_pointwise
+)
+_foreach_cos = stock_operator(
+    "pullback::_foreach_cos(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_div = stock_operator(
+    "pullback::_foreach_div(Tensor[] self, Tensor[] other) -> Tensor[]", _kernels_pointwise
+)
+_foreach_exp = stock_operator(
+    "pullback::_foreach_exp(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_log = stock_operator(
+    "pullback::_foreach_log(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_mul = stock_operator(
+    "pullback::_foreach_mul(Tensor[] self, Tensor[] other) -> Tensor[]", _kernels_pointwise
+)
+_foreach_neg = stock_operator(
+    "pullback::_foreach_neg(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_reciprocal = stock_operator(
+    "pullback::_foreach_reciprocal(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_sign = stock_operator(
+    "pullback::_foreach_sign(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_sin = stock_operator(
+    "pullback::_foreach_sin(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_sqrt = stock_operator(
+    "pullback::_foreach_sqrt(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_square = stock_operator(
+    "pullback::_foreach_square(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
+_foreach_sub = stock_operator(
+    "pullback::_foreach_sub(Tensor[] self, Tensor[] other) -> Tensor[]", _kernels_pointwise
+)
+_foreach_tanh = stock_operator(
+    "pullback::_foreach_tanh(Tensor[] self) -> Tensor[]", _kernels_pointwise
+)
 _gelu_slope = stock_operator(
-    "pullback::_gelu_slope(Tensor self, *, str approximate='none') -> Tensor"
+    "pullback::_gelu_slope(Tensor self, *, str approximate='none') -> Tensor",
+    _kernels_nn_activation,
 )
-_hardswish_slope = stock_operator("pullback::_hardswish_slope(Tensor self) -> Tensor")
+_hardswish_slope = stock_operator(
+    "pullback::_hardswish_slope(Tensor self) -> Tensor", _kernels_nn_activation
+)
 _im2col = stock_operator(
-    "pullback::_im2col(Tensor self, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor"
+    "pullback::_im2col(Tensor self, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor",
+    _kernels_nn_conv,
 )
-_inv_or_inf = stock_operator("pullback::_inv_or_inf(Tensor self) -> Tensor")
-_length = stock_operator("pullback::_length(Tensor self, float ord, int axis) -> Tensor")
-_logsigmoid_slope = stock_operator("pullback::_logsigmoid_slope(Tensor self) -> Tensor")
+_inv_or_inf = stock_operator("pullback::_inv_or_inf(Tensor self) -> Tensor", _kernels_linalg)
+_length = stock_operator(
+    "pullback::_length(Tensor self, float ord, int axis) -> Tensor", _kernels_nn_distance
+)
+_logsigmoid_slope = stock_operator(
+    "pullback::_logsigmoid_slope(Tensor self) -> Tensor", _kernels_nn_activation
+)
 _masked_scale = stock_operator(
-    "pullback::_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor"
+    "pullback::_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor", _kernels_nn
 )
 _max_pool = stock_operator(
-    "pullback::_max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor values, Tensor indices)"
+    "pullback::_max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor values, Tensor indices)",
+    _kernels_nn_pool,
 )
-_mish_slope = stock_operator("pullback::_mish_slope(Tensor self) -> Tensor")
+_mish_slope = stock_operator("pullback::_mish_slope(Tensor self) -> Tensor", _kernels_nn_activation)
 _norm = stock_operator(
-    "pullback::_norm(Tensor self, Tensor? weight, Tensor? bias, int[] axis, float eps) -> (Tensor output, Tensor mean, Tensor var)"
+    "pullback::_norm(Tensor self, Tensor? weight, Tensor? bias, int[] axis, float eps) -> (Tensor output, Tensor mean, Tensor var)",
+    _kernels_nn_norm,
 )
 _pass_above = stock_operator(
-    "pullback::_pass_above(Tensor grad_output, Tensor self, float bound) -> Tensor"
+    "pullback::_pass_above(Tensor grad_output, Tensor self, float bound) -> Tensor",
+    _kernels_nn_activation,
 )
 _pass_between = stock_operator(
-    "pullback::_pass_between(Tensor grad_output, Tensor self, float low, float high) -> Tensor"
+    "pullback::_pass_between(Tensor grad_output, Tensor self, float low, float high) -> Tensor",
+    _kernels_nn_activation,
 )
 _pass_leaky = stock_operator(
-    "pullback::_pass_leaky(Tensor grad_output, Tensor self, float slope) -> Tensor"
+    "pullback::_pass_leaky(Tensor grad_output, Tensor self, float slope) -> Tensor",
+    _kernels_nn_activation,
 )
 _pass_outside = stock_operator(
-    "pullback::_pass_outside(Tensor grad_output, Tensor self, float low, float high) -> Tensor"
+    "pullback::_pass_outside(Tensor grad_output, Tensor self, float low, float high) -> Tensor",
+    _kernels_nn_activation,
 )
-_pick = stock_operator("pullback::_pick(Tensor self, Tensor target, int ignore_index) -> Tensor")
+_pick = stock_operator(
+    "pullback::_pick(Tensor self, Tensor target, int ignore_index) -> Tensor", _kernels_nn_loss
+)
 _place = stock_operator(
-    "pullback::_place(Tensor grad_output, Tensor target, int classes, int ignore_index) -> Tensor"
+    "pullback::_place(Tensor grad_output, Tensor target, int classes, int ignore_index) -> Tensor",
+    _kernels_nn_loss,
 )
-_plane_gather = stock_operator("pullback::_plane_gather(Tensor self, Tensor indices) -> Tensor")
+_plane_gather = stock_operator(
+    "pullback::_plane_gather(Tensor self, Tensor indices) -> Tensor", _kernels_nn_pool
+)
 _plane_scatter = stock_operator(
-    "pullback::_plane_scatter(Tensor grad_output, Tensor indices, int[] shape) -> Tensor"
+    "pullback::_plane_scatter(Tensor grad_output, Tensor indices, int[] shape) -> Tensor",
+    _kernels_nn_pool,
 )
-_prelu = stock_operator("pullback::_prelu(Tensor self, Tensor weight) -> Tensor")
+_prelu = stock_operator(
+    "pullback::_prelu(Tensor self, Tensor weight) -> Tensor", _kernels_nn_activation
+)
 _quantile_places = stock_operator(
-    "pullback::_quantile_places(Tensor q, Tensor count, str method) -> (Tensor below, Tensor above, Tensor share)"
+    "pullback::_quantile_places(Tensor q, Tensor count, str method) -> (Tensor below, Tensor above, Tensor share)",
+    _kernels_sorting,
 )
-_ranked = stock_operator("pullback::_ranked(Tensor self, Tensor ranks, bool skip_nan) -> Tensor")
+_ranked = stock_operator(
+    "pullback::_ranked(Tensor self, Tensor ranks, bool skip_nan) -> Tensor", _kernels_sorting
+)
 _recurrence = stock_operator(
-    "pullback::_recurrence(Tensor self, Tensor factor, int axis, bool reverse) -> Tensor"
+    "pullback::_recurrence(Tensor self, Tensor factor, int axis, bool reverse) -> Tensor",
+    _kernels_reduction,
 )
 _remove_level = stock_operator(
-    "pullback::_remove_level(Tensor self, int axis, int level) -> Tensor"
+    "pullback::_remove_level(Tensor self, int axis, int level) -> Tensor", _kernels_batching
 )
 _resize = stock_operator(
-    "pullback::_resize(Tensor self, int axis, int size, str mode, bool align_corners, float? scale) -> Tensor"
+    "pullback::_resize(Tensor self, int axis, int size, str mode, bool align_corners, float? scale) -> Tensor",
+    _kernels_nn_pool,
 )
 _resize_backward = stock_operator(
-    "pullback::_resize_backward(Tensor grad_output, int axis, int length, str mode, bool align_corners, float? scale) -> Tensor"
+    "pullback::_resize_backward(Tensor grad_output, int axis, int length, str mode, bool align_corners, float? scale) -> Tensor",
+    _kernels_nn_pool,
 )
 _rms_norm = stock_operator(
-    "pullback::_rms_norm(Tensor self, Tensor? weight, int[] axis, float eps) -> (Tensor output, Tensor square)"
+    "pullback::_rms_norm(Tensor self, Tensor? weight, int[] axis, float eps) -> (Tensor output, Tensor square)",
+    _kernels_nn_norm,
 )
-_safe_softmax = stock_operator("pullback::_safe_softmax(Tensor self, int axis=-1) -> Tensor")
-_sgn = stock_operator("pullback::_sgn(Tensor self) -> Tensor")
-_shift = stock_operator("pullback::_shift(Tensor self, int axis, int by, Scalar fill) -> Tensor")
-_silu_slope = stock_operator("pullback::_silu_slope(Tensor self) -> Tensor")
-_sum_level = stock_operator("pullback::_sum_level(Tensor self, int level, int size) -> Tensor")
+_safe_softmax = stock_operator(
+    "pullback::_safe_softmax(Tensor self, int axis=-1) -> Tensor", _kernels_nn
+)
+_sgn = stock_operator("pullback::_sgn(Tensor self) -> Tensor", _kernels_pointwise)
+_shift = stock_operator(
+    "pullback::_shift(Tensor self, int axis, int by, Scalar fill) -> Tensor", _kernels_reduction
+)
+_silu_slope = stock_operator("pullback::_silu_slope(Tensor self) -> Tensor", _kernels_nn_activation)
+_sum_level = stock_operator(
+    "pullback::_sum_level(Tensor self, int level, int size) -> Tensor", _kernels_batching
+)
 _tensordot = stock_operator(
-    "pullback::_tensordot(Tensor self, Tensor other, int[] axes_self, int[] axes_other) -> Tensor"
+    "pullback::_tensordot(Tensor self, Tensor other, int[] axes_self, int[] axes_other) -> Tensor",
+    _kernels_products,
 )
 _tie_weights = stock_operator(
-    "pullback::_tie_weights(Tensor self, Tensor extreme, int[1]? axis, bool keepdims) -> Tensor"
+    "pullback::_tie_weights(Tensor self, Tensor extreme, int[1]? axis, bool keepdims) -> Tensor",
+    _kernels_reduction,
 )
 _uniform_like = stock_operator(
-    "pullback::_uniform_like(Tensor self, float low, float high, Generator? generator=None) -> Tensor"
+    "pullback::_uniform_like(Tensor self, float low, float high, Generator? generator=None) -> Tensor",
+    _kernels_nn,
 )
-abs = stock_operator("pullback::abs(Tensor self) -> Tensor")
-abs_ = stock_operator("pullback::abs_(Tensor(a!) self) -> Tensor(a!)")
-abs_out = stock_operator("pullback::abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-acos = stock_operator("pullback::acos(Tensor self) -> Tensor")
-acos_ = stock_operator("pullback::acos_(Tensor(a!) self) -> Tensor(a!)")
-acos_out = stock_operator("pullback::acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-acosh = stock_operator("pullback::acosh(Tensor self) -> Tensor")
-acosh_ = stock_operator("pullback::acosh_(Tensor(a!) self) -> Tensor(a!)")
-acosh_out = stock_operator("pullback::acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
+abs = stock_operator("pullback::abs(Tensor self) -> Tensor", _kernels_pointwise)
+abs_ = stock_operator("pullback::abs_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+abs_out = stock_operator(
+    "pullback::abs.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+acos = stock_operator("pullback::acos(Tensor self) -> Tensor", _kernels_pointwise)
+acos_ = stock_operator("pullback::acos_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+acos_out = stock_operator(
+    "pullback::acos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+acosh = stock_operator("pullback::acosh(Tensor self) -> Tensor", _kernels_pointwise)
+acosh_ = stock_operator("pullback::acosh_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+acosh_out = stock_operator(
+    "pullback::acosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
 adaptive_avg_pool1d = stock_operator(
-    "pullback::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor"
+    "pullback::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor", _kernels_nn_pool
 )
 adaptive_avg_pool2d = stock_operator(
-    "pullback::adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor"
+    "pullback::adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor", _kernels_nn_pool
 )
 adaptive_max_pool1d = stock_operator(
-    "pullback::adaptive_max_pool1d(Tensor self, int[1] output_size) -> Tensor"
+    "pullback::adaptive_max_pool1d(Tensor self, int[1] output_size) -> Tensor", _kernels_nn_pool
 )
 adaptive_max_pool1d_with_indices = stock_operator(
-    "pullback::adaptive_max_pool1d_with_indices(Tensor self, int[1] output_size) -> (Tensor values, Tensor indices)"
+    "pullback::adaptive_max_pool1d_with_indices(Tensor self, int[1] output_size) -> (Tensor values, Tensor indices)",
+    _kernels_nn_pool,
 )
 adaptive_max_pool2d = stock_operator(
-    "pullback::adaptive_max_pool2d(Tensor self, int[2] output_size) -> Tensor"
+    "pullback::adaptive_max_pool2d(Tensor self, int[2] output_size) -> Tensor", _kernels_nn_pool
 )
 adaptive_max_pool2d_with_indices = stock_operator(
-    "pullback::adaptive_max_pool2d_with_indices(Tensor self, int[2] output_size) -> (Tensor values, Tensor indices)"
+    "pullback::adaptive_max_pool2d_with_indices(Tensor self, int[2] output_size) -> (Tensor values, Tensor indices)",
+    _kernels_nn_pool,
 )
-add = stock_operator("pullback::add(Tensor self, Tensor other) -> Tensor")
-add_ = stock_operator("pullback::add_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+add = stock_operator("pullback::add(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+add_ = stock_operator(
+    "pullback::add_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 add_out = stock_operator(
-    "pullback::add.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::add.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-all = stock_operator("pullback::all(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor")
-angle = stock_operator("pullback::angle(Tensor self, bool deg=False) -> Tensor")
-any = stock_operator("pullback::any(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor")
-append = stock_operator("pullback::append(Tensor self, Tensor values, int? axis=None) -> Tensor")
+all = stock_operator(
+    "pullback::all(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
+)
+angle = stock_operator("pullback::angle(Tensor self, bool deg=False) -> Tensor", _kernels_pointwise)
+any = stock_operator(
+    "pullback::any(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
+)
+append = stock_operator(
+    "pullback::append(Tensor self, Tensor values, int? axis=None) -> Tensor", _kernels_shape
+)
 arange = stock_operator(
-    "pullback::arange(Scalar start, Scalar? stop=None, Scalar step=1, dtype? dtype=None) -> Tensor"
+    "pullback::arange(Scalar start, Scalar? stop=None, Scalar step=1, dtype? dtype=None) -> Tensor",
+    _kernels_creation,
 )
 argmax = stock_operator(
-    "pullback::argmax(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor"
+    "pullback::argmax(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 argmin = stock_operator(
-    "pullback::argmin(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor"
+    "pullback::argmin(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 argpartition = stock_operator(
-    "pullback::argpartition(Tensor self, int[1] kth, int? axis=-1) -> Tensor"
+    "pullback::argpartition(Tensor self, int[1] kth, int? axis=-1) -> Tensor", _kernels_sorting
 )
 argsort = stock_operator(
-    "pullback::argsort(Tensor self, int? axis=-1, *, bool descending=False, bool stable=True) -> Tensor"
+    "pullback::argsort(Tensor self, int? axis=-1, *, bool descending=False, bool stable=True) -> Tensor",
+    _kernels_sorting,
 )
-argwhere = stock_operator("pullback::argwhere(Tensor self) -> Tensor")
+argwhere = stock_operator("pullback::argwhere(Tensor self) -> Tensor", _kernels_sorting)
 array_split = stock_operator(
-    "pullback::array_split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]"
+    "pullback::array_split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]",
+    _kernels_shape,
 )
 as_strided = stock_operator(
-    "pullback::as_strided(Tensor(a) self, int[] shape, int[] strides, int storage_offset=0) -> Tensor(a)"
+    "pullback::as_strided(Tensor(a) self, int[] shape, int[] strides, int storage_offset=0) -> Tensor(a)",
+    _kernels_shape,
 )
-ascontiguousarray = stock_operator("pullback::ascontiguousarray(Tensor(a) self) -> Tensor(a)")
-asin = stock_operator("pullback::asin(Tensor self) -> Tensor")
-asin_ = stock_operator("pullback::asin_(Tensor(a!) self) -> Tensor(a!)")
-asin_out = stock_operator("pullback::asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-asinh = stock_operator("pullback::asinh(Tensor self) -> Tensor")
-asinh_ = stock_operator("pullback::asinh_(Tensor(a!) self) -> Tensor(a!)")
-asinh_out = stock_operator("pullback::asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-astype = stock_operator("pullback::astype(Tensor self, dtype dtype) -> Tensor")
-atan = stock_operator("pullback::atan(Tensor self) -> Tensor")
-atan2 = stock_operator("pullback::atan2(Tensor self, Tensor other) -> Tensor")
-atan2_ = stock_operator("pullback::atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+ascontiguousarray = stock_operator(
+    "pullback::ascontiguousarray(Tensor(a) self) -> Tensor(a)", _kernels_shape
+)
+asin = stock_operator("pullback::asin(Tensor self) -> Tensor", _kernels_pointwise)
+asin_ = stock_operator("pullback::asin_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+asin_out = stock_operator(
+    "pullback::asin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+asinh = stock_operator("pullback::asinh(Tensor self) -> Tensor", _kernels_pointwise)
+asinh_ = stock_operator("pullback::asinh_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+asinh_out = stock_operator(
+    "pullback::asinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+astype = stock_operator("pullback::astype(Tensor self, dtype dtype) -> Tensor", _kernels_pointwise)
+atan = stock_operator("pullback::atan(Tensor self) -> Tensor", _kernels_pointwise)
+atan2 = stock_operator("pullback::atan2(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+atan2_ = stock_operator(
+    "pullback::atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 atan2_out = stock_operator(
-    "pullback::atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::atan2.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-atan_ = stock_operator("pullback::atan_(Tensor(a!) self) -> Tensor(a!)")
-atan_out = stock_operator("pullback::atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-atanh = stock_operator("pullback::atanh(Tensor self) -> Tensor")
-atanh_ = stock_operator("pullback::atanh_(Tensor(a!) self) -> Tensor(a!)")
-atanh_out = stock_operator("pullback::atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
+atan_ = stock_operator("pullback::atan_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+atan_out = stock_operator(
+    "pullback::atan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+atanh = stock_operator("pullback::atanh(Tensor self) -> Tensor", _kernels_pointwise)
+atanh_ = stock_operator("pullback::atanh_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+atanh_out = stock_operator(
+    "pullback::atanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
 average = stock_operator(
-    "pullback::average(Tensor self, int[1]? axis=None, Tensor? weights=None, *, bool keepdims=False) -> Tensor"
+    "pullback::average(Tensor self, int[1]? axis=None, Tensor? weights=None, *, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 avg_pool1d = stock_operator(
-    "pullback::avg_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor"
+    "pullback::avg_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+    _kernels_nn_pool,
 )
 avg_pool2d = stock_operator(
-    "pullback::avg_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"
+    "pullback::avg_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+    _kernels_nn_pool,
 )
 batch_norm = stock_operator(
-    "pullback::batch_norm(Tensor self, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor"
+    "pullback::batch_norm(Tensor self, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
+    _kernels_nn_norm,
 )
 bilinear = stock_operator(
-    "pullback::bilinear(Tensor self, Tensor other, Tensor weight, Tensor? bias=None) -> Tensor"
+    "pullback::bilinear(Tensor self, Tensor other, Tensor weight, Tensor? bias=None) -> Tensor",
+    _kernels_nn,
 )
 binary_cross_entropy = stock_operator(
-    "pullback::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, *, str reduction='mean') -> Tensor"
+    "pullback::binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, *, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
 binary_cross_entropy_with_logits = stock_operator(
-    "pullback::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, *, str reduction='mean', Tensor? pos_weight=None) -> Tensor"
+    "pullback::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, *, str reduction='mean', Tensor? pos_weight=None) -> Tensor",
+    _kernels_nn_loss,
 )
 bincount = stock_operator(
-    "pullback::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor"
+    "pullback::bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor",
+    _kernels_sorting,
 )
-bitwise_and = stock_operator("pullback::bitwise_and(Tensor self, Tensor other) -> Tensor")
-bitwise_and_ = stock_operator("pullback::bitwise_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+bitwise_and = stock_operator(
+    "pullback::bitwise_and(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+bitwise_and_ = stock_operator(
+    "pullback::bitwise_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 bitwise_and_out = stock_operator(
-    "pullback::bitwise_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::bitwise_and.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 bitwise_left_shift = stock_operator(
-    "pullback::bitwise_left_shift(Tensor self, Tensor other) -> Tensor"
+    "pullback::bitwise_left_shift(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
 )
 bitwise_left_shift_ = stock_operator(
-    "pullback::bitwise_left_shift_(Tensor(a!) self, Tensor other) -> Tensor(a!)"
+    "pullback::bitwise_left_shift_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
 )
 bitwise_left_shift_out = stock_operator(
-    "pullback::bitwise_left_shift.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::bitwise_left_shift.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-bitwise_not = stock_operator("pullback::bitwise_not(Tensor self) -> Tensor")
-bitwise_not_ = stock_operator("pullback::bitwise_not_(Tensor(a!) self) -> Tensor(a!)")
+bitwise_not = stock_operator("pullback::bitwise_not(Tensor self) -> Tensor", _kernels_pointwise)
+bitwise_not_ = stock_operator(
+    "pullback::bitwise_not_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise
+)
 bitwise_not_out = stock_operator(
-    "pullback::bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::bitwise_not.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
 )
-bitwise_or = stock_operator("pullback::bitwise_or(Tensor self, Tensor other) -> Tensor")
-bitwise_or_ = stock_operator("pullback::bitwise_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+bitwise_or = stock_operator(
+    "pullback::bitwise_or(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+bitwise_or_ = stock_operator(
+    "pullback::bitwise_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 bitwise_or_out = stock_operator(
-    "pullback::bitwise_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::bitwise_or.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 bitwise_right_shift = stock_operator(
-    "pullback::bitwise_right_shift(Tensor self, Tensor other) -> Tensor"
+    "pullback::bitwise_right_shift(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
 )
 bitwise_right_shift_ = stock_operator(
-    "pullback::bitwise_right_shift_(Tensor(a!) self, Tensor other) -> Tensor(a!)"
+    "pullback::bitwise_right_shift_(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 bitwise_right_shift_out = stock_operator(
-    "pullback::bitwise_right_shift.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::bitwise_right_shift.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-bitwise_xor = stock_operator("pullback::bitwise_xor(Tensor self, Tensor other) -> Tensor")
-bitwise_xor_ = stock_operator("pullback::bitwise_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+bitwise_xor = stock_operator(
+    "pullback::bitwise_xor(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+bitwise_xor_ = stock_operator(
+    "pullback::bitwise_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 bitwise_xor_out = stock_operator(
-    "pullback::bitwise_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::bitwise_xor.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-broadcast_to = stock_operator("pullback::broadcast_to(Tensor(a) self, int[] shape) -> Tensor(a)")
-cbrt = stock_operator("pullback::cbrt(Tensor self) -> Tensor")
-cbrt_ = stock_operator("pullback::cbrt_(Tensor(a!) self) -> Tensor(a!)")
-cbrt_out = stock_operator("pullback::cbrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-cdist = stock_operator("pullback::cdist(Tensor self, Tensor other, float p=2.0) -> Tensor")
-ceil = stock_operator("pullback::ceil(Tensor self) -> Tensor")
-ceil_ = stock_operator("pullback::ceil_(Tensor(a!) self) -> Tensor(a!)")
-ceil_out = stock_operator("pullback::ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-celu = stock_operator("pullback::celu(Tensor self, float alpha=1.0) -> Tensor")
-celu_ = stock_operator("pullback::celu_(Tensor(a!) self, float alpha=1.0) -> Tensor(a!)")
+broadcast_to = stock_operator(
+    "pullback::broadcast_to(Tensor(a) self, int[] shape) -> Tensor(a)", _kernels_shape
+)
+cbrt = stock_operator("pullback::cbrt(Tensor self) -> Tensor", _kernels_pointwise)
+cbrt_ = stock_operator("pullback::cbrt_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+cbrt_out = stock_operator(
+    "pullback::cbrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+cdist = stock_operator(
+    "pullback::cdist(Tensor self, Tensor other, float p=2.0) -> Tensor", _kernels_nn_distance
+)
+ceil = stock_operator("pullback::ceil(Tensor self) -> Tensor", _kernels_pointwise)
+ceil_ = stock_operator("pullback::ceil_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+ceil_out = stock_operator(
+    "pullback::ceil.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+celu = stock_operator(
+    "pullback::celu(Tensor self, float alpha=1.0) -> Tensor", _kernels_nn_activation
+)
+celu_ = stock_operator(
+    "pullback::celu_(Tensor(a!) self, float alpha=1.0) -> Tensor(a!)", _kernels_nn_activation
+)
 choose = stock_operator(
-    "pullback::choose(Tensor self, Tensor[] choices, str mode='raise') -> Tensor"
+    "pullback::choose(Tensor self, Tensor[] choices, str mode='raise') -> Tensor", _kernels_indexing
 )
-chunk = stock_operator("pullback::chunk(Tensor(a) self, int chunks, int axis=0) -> Tensor(a)[]")
-clamp = stock_operator("pullback::clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor")
+chunk = stock_operator(
+    "pullback::chunk(Tensor(a) self, int chunks, int axis=0) -> Tensor(a)[]", _kernels_shape
+)
+clamp = stock_operator(
+    "pullback::clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", _kernels_pointwise
+)
 clamp_ = stock_operator(
-    "pullback::clamp_(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)"
+    "pullback::clamp_(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 clamp_out = stock_operator(
-    "pullback::clamp.out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::clamp.out(Tensor self, Tensor? min=None, Tensor? max=None, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-clone = stock_operator("pullback::clone(Tensor self) -> Tensor")
+clone = stock_operator("pullback::clone(Tensor self) -> Tensor", _kernels_pointwise)
 col2im = stock_operator(
-    "pullback::col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
+    "pullback::col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
+    _kernels_nn_conv,
 )
-column_stack = stock_operator("pullback::column_stack(Tensor[] tensors) -> Tensor")
-complex = stock_operator("pullback::complex(Tensor self, Tensor other) -> Tensor")
+column_stack = stock_operator("pullback::column_stack(Tensor[] tensors) -> Tensor", _kernels_shape)
+complex = stock_operator(
+    "pullback::complex(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
 compress = stock_operator(
-    "pullback::compress(Tensor condition, Tensor self, int? axis=None) -> Tensor"
+    "pullback::compress(Tensor condition, Tensor self, int? axis=None) -> Tensor", _kernels_indexing
 )
-concatenate = stock_operator("pullback::concatenate(Tensor[] tensors, int? axis=0) -> Tensor")
-conjugate = stock_operator("pullback::conjugate(Tensor self) -> Tensor")
+concatenate = stock_operator(
+    "pullback::concatenate(Tensor[] tensors, int? axis=0) -> Tensor", _kernels_shape
+)
+conjugate = stock_operator("pullback::conjugate(Tensor self) -> Tensor", _kernels_pointwise)
 constant_pad = stock_operator(
-    "pullback::constant_pad(Tensor self, int[] widths, Scalar[] values) -> Tensor"
+    "pullback::constant_pad(Tensor self, int[] widths, Scalar[] values) -> Tensor", _kernels_shape
 )
 conv1d = stock_operator(
-    "pullback::conv1d(Tensor self, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor"
+    "pullback::conv1d(Tensor self, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor",
+    _kernels_nn_conv,
 )
 conv2d = stock_operator(
-    "pullback::conv2d(Tensor self, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor"
+    "pullback::conv2d(Tensor self, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
+    _kernels_nn_conv,
 )
 conv3d = stock_operator(
-    "pullback::conv3d(Tensor self, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor"
+    "pullback::conv3d(Tensor self, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor",
+    _kernels_nn_conv,
 )
 conv_transpose1d = stock_operator(
-    "pullback::conv_transpose1d(Tensor self, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor"
+    "pullback::conv_transpose1d(Tensor self, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor",
+    _kernels_nn_conv,
 )
 conv_transpose2d = stock_operator(
-    "pullback::conv_transpose2d(Tensor self, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor"
+    "pullback::conv_transpose2d(Tensor self, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
+    _kernels_nn_conv,
 )
 conv_transpose3d = stock_operator(
-    "pullback::conv_transpose3d(Tensor self, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor"
+    "pullback::conv_transpose3d(Tensor self, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
+    _kernels_nn_conv,
 )
 convolve = stock_operator(
-    "pullback::convolve(Tensor self, Tensor other, str mode='full') -> Tensor"
+    "pullback::convolve(Tensor self, Tensor other, str mode='full') -> Tensor", _kernels_products
 )
-copy_ = stock_operator("pullback::copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)")
-copysign = stock_operator("pullback::copysign(Tensor self, Tensor other) -> Tensor")
-copysign_ = stock_operator("pullback::copysign_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+copy_ = stock_operator(
+    "pullback::copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)", _kernels_indexing
+)
+copysign = stock_operator(
+    "pullback::copysign(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+copysign_ = stock_operator(
+    "pullback::copysign_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 copysign_out = stock_operator(
-    "pullback::copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 corrcoef = stock_operator(
-    "pullback::corrcoef(Tensor self, Tensor? y=None, *, bool rowvar=True) -> Tensor"
+    "pullback::corrcoef(Tensor self, Tensor? y=None, *, bool rowvar=True) -> Tensor",
+    _kernels_reduction,
 )
 correlate = stock_operator(
-    "pullback::correlate(Tensor self, Tensor other, str mode='valid') -> Tensor"
+    "pullback::correlate(Tensor self, Tensor other, str mode='valid') -> Tensor", _kernels_products
 )
-cos = stock_operator("pullback::cos(Tensor self) -> Tensor")
-cos_ = stock_operator("pullback::cos_(Tensor(a!) self) -> Tensor(a!)")
-cos_out = stock_operator("pullback::cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-cosh = stock_operator("pullback::cosh(Tensor self) -> Tensor")
-cosh_ = stock_operator("pullback::cosh_(Tensor(a!) self) -> Tensor(a!)")
-cosh_out = stock_operator("pullback::cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
+cos = stock_operator("pullback::cos(Tensor self) -> Tensor", _kernels_pointwise)
+cos_ = stock_operator("pullback::cos_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+cos_out = stock_operator(
+    "pullback::cos.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+cosh = stock_operator("pullback::cosh(Tensor self) -> Tensor", _kernels_pointwise)
+cosh_ = stock_operator("pullback::cosh_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+cosh_out = stock_operator(
+    "pullback::cosh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
 cosine_embedding_loss = stock_operator(
-    "pullback::cosine_embedding_loss(Tensor self, Tensor other, Tensor target, *, float margin=0.0, str reduction='mean') -> Tensor"
+    "pullback::cosine_embedding_loss(Tensor self, Tensor other, Tensor target, *, float margin=0.0, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
 cosine_similarity = stock_operator(
-    "pullback::cosine_similarity(Tensor self, Tensor other, int axis=1, float eps=1e-08) -> Tensor"
+    "pullback::cosine_similarity(Tensor self, Tensor other, int axis=1, float eps=1e-08) -> Tensor",
+    _kernels_nn_distance,
 )
 count_nonzero = stock_operator(
-    "pullback::count_nonzero(Tensor self, int[1]? axis=None, *, bool keepdims=False) -> Tensor"
+    "pullback::count_nonzero(Tensor self, int[1]? axis=None, *, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 cov = stock_operator(
-    "pullback::cov(Tensor self, Tensor? y=None, *, bool rowvar=True, bool bias=False, int? ddof=None, Tensor? fweights=None, Tensor? aweights=None) -> Tensor"
+    "pullback::cov(Tensor self, Tensor? y=None, *, bool rowvar=True, bool bias=False, int? ddof=None, Tensor? fweights=None, Tensor? aweights=None) -> Tensor",
+    _kernels_reduction,
 )
 cross = stock_operator(
-    "pullback::cross(Tensor self, Tensor other, int axisa=-1, int axisb=-1, int axisc=-1, int? axis=None) -> Tensor"
+    "pullback::cross(Tensor self, Tensor other, int axisa=-1, int axisb=-1, int axisc=-1, int? axis=None) -> Tensor",
+    _kernels_products,
 )
 cross_entropy = stock_operator(
-    "pullback::cross_entropy(Tensor self, Tensor target, Tensor? weight=None, *, int ignore_index=-100, str reduction='mean', float label_smoothing=0.0) -> Tensor"
+    "pullback::cross_entropy(Tensor self, Tensor target, Tensor? weight=None, *, int ignore_index=-100, str reduction='mean', float label_smoothing=0.0) -> Tensor",
+    _kernels_nn_loss,
 )
 cummax = stock_operator(
-    "pullback::cummax(Tensor self, int axis) -> (Tensor values, Tensor indices)"
+    "pullback::cummax(Tensor self, int axis) -> (Tensor values, Tensor indices)", _kernels_reduction
 )
 cummin = stock_operator(
-    "pullback::cummin(Tensor self, int axis) -> (Tensor values, Tensor indices)"
+    "pullback::cummin(Tensor self, int axis) -> (Tensor values, Tensor indices)", _kernels_reduction
 )
 cumprod = stock_operator(
-    "pullback::cumprod(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor"
+    "pullback::cumprod(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 cumsum = stock_operator(
-    "pullback::cumsum(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor"
+    "pullback::cumsum(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 cumulative_prod = stock_operator(
-    "pullback::cumulative_prod(Tensor self, *, int? axis=None, dtype? dtype=None, bool include_initial=False) -> Tensor"
+    "pullback::cumulative_prod(Tensor self, *, int? axis=None, dtype? dtype=None, bool include_initial=False) -> Tensor",
+    _kernels_reduction,
 )
 cumulative_sum = stock_operator(
-    "pullback::cumulative_sum(Tensor self, *, int? axis=None, dtype? dtype=None, bool include_initial=False) -> Tensor"
+    "pullback::cumulative_sum(Tensor self, *, int? axis=None, dtype? dtype=None, bool include_initial=False) -> Tensor",
+    _kernels_reduction,
 )
 cumulative_trapezoid = stock_operator(
-    "pullback::cumulative_trapezoid(Tensor self, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"
+    "pullback::cumulative_trapezoid(Tensor self, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor",
+    _kernels_reduction,
 )
-deg2rad = stock_operator("pullback::deg2rad(Tensor self) -> Tensor")
-deg2rad_ = stock_operator("pullback::deg2rad_(Tensor(a!) self) -> Tensor(a!)")
-deg2rad_out = stock_operator("pullback::deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-diag = stock_operator("pullback::diag(Tensor self, int k=0) -> Tensor")
-diagflat = stock_operator("pullback::diagflat(Tensor self, int k=0) -> Tensor")
+deg2rad = stock_operator("pullback::deg2rad(Tensor self) -> Tensor", _kernels_pointwise)
+deg2rad_ = stock_operator("pullback::deg2rad_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+deg2rad_out = stock_operator(
+    "pullback::deg2rad.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+diag = stock_operator("pullback::diag(Tensor self, int k=0) -> Tensor", _kernels_shape)
+diagflat = stock_operator("pullback::diagflat(Tensor self, int k=0) -> Tensor", _kernels_shape)
 diagonal = stock_operator(
-    "pullback::diagonal(Tensor(a) self, int offset=0, int axis1=0, int axis2=1) -> Tensor(a)"
+    "pullback::diagonal(Tensor(a) self, int offset=0, int axis1=0, int axis2=1) -> Tensor(a)",
+    _kernels_shape,
 )
 diagonal_backward = stock_operator(
-    "pullback::diagonal_backward(Tensor grad_output, int[] shape, int offset=0, int axis1=0, int axis2=1) -> Tensor"
+    "pullback::diagonal_backward(Tensor grad_output, int[] shape, int offset=0, int axis1=0, int axis2=1) -> Tensor",
+    _kernels_shape,
 )
 diff = stock_operator(
-    "pullback::diff(Tensor self, int n=1, int axis=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor"
+    "pullback::diff(Tensor self, int n=1, int axis=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    _kernels_reduction,
 )
-digamma = stock_operator("pullback::digamma(Tensor self) -> Tensor")
-digamma_ = stock_operator("pullback::digamma_(Tensor(a!) self) -> Tensor(a!)")
+digamma = stock_operator("pullback::digamma(Tensor self) -> Tensor", _kernels_special)
+digamma_ = stock_operator("pullback::digamma_(Tensor(a!) self) -> Tensor(a!)", _kernels_special)
 digitize = stock_operator(
-    "pullback::digitize(Tensor self, Tensor bins, bool right=False) -> Tensor"
+    "pullback::digitize(Tensor self, Tensor bins, bool right=False) -> Tensor", _kernels_sorting
 )
-div = stock_operator("pullback::div(Tensor self, Tensor other) -> Tensor")
-div_ = stock_operator("pullback::div_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+div = stock_operator("pullback::div(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+div_ = stock_operator(
+    "pullback::div_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 div_out = stock_operator(
-    "pullback::div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::div.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 divmod = stock_operator(
-    "pullback::divmod(Tensor self, Tensor other) -> (Tensor quotient, Tensor remainder)"
+    "pullback::divmod(Tensor self, Tensor other) -> (Tensor quotient, Tensor remainder)",
+    _kernels_pointwise,
 )
-dot = stock_operator("pullback::dot(Tensor self, Tensor other) -> Tensor")
+dot = stock_operator("pullback::dot(Tensor self, Tensor other) -> Tensor", _kernels_products)
 dropout = stock_operator(
-    "pullback::dropout(Tensor self, float p=0.5, bool training=True, *, Generator? generator=None) -> Tensor"
+    "pullback::dropout(Tensor self, float p=0.5, bool training=True, *, Generator? generator=None) -> Tensor",
+    _kernels_nn,
 )
 dsplit = stock_operator(
-    "pullback::dsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]"
+    "pullback::dsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]", _kernels_shape
 )
-dstack = stock_operator("pullback::dstack(Tensor[] tensors) -> Tensor")
-elu = stock_operator("pullback::elu(Tensor self, float alpha=1.0) -> Tensor")
-elu_ = stock_operator("pullback::elu_(Tensor(a!) self, float alpha=1.0) -> Tensor(a!)")
+dstack = stock_operator("pullback::dstack(Tensor[] tensors) -> Tensor", _kernels_shape)
+elu = stock_operator(
+    "pullback::elu(Tensor self, float alpha=1.0) -> Tensor", _kernels_nn_activation
+)
+elu_ = stock_operator(
+    "pullback::elu_(Tensor(a!) self, float alpha=1.0) -> Tensor(a!)", _kernels_nn_activation
+)
 embedding = stock_operator(
-    "pullback::embedding(Tensor self, Tensor weight, int? padding_idx=None) -> Tensor"
+    "pullback::embedding(Tensor self, Tensor weight, int? padding_idx=None) -> Tensor", _kernels_nn
 )
-empty = stock_operator("pullback::empty(int[] shape, dtype? dtype=None) -> Tensor")
-entr = stock_operator("pullback::entr(Tensor self) -> Tensor")
-eq = stock_operator("pullback::eq(Tensor self, Tensor other) -> Tensor")
-erf = stock_operator("pullback::erf(Tensor self) -> Tensor")
-erf_ = stock_operator("pullback::erf_(Tensor(a!) self) -> Tensor(a!)")
-erfc = stock_operator("pullback::erfc(Tensor self) -> Tensor")
-erfc_ = stock_operator("pullback::erfc_(Tensor(a!) self) -> Tensor(a!)")
-erfinv = stock_operator("pullback::erfinv(Tensor self) -> Tensor")
-erfinv_ = stock_operator("pullback::erfinv_(Tensor(a!) self) -> Tensor(a!)")
-exp = stock_operator("pullback::exp(Tensor self) -> Tensor")
-exp2 = stock_operator("pullback::exp2(Tensor self) -> Tensor")
-exp2_ = stock_operator("pullback::exp2_(Tensor(a!) self) -> Tensor(a!)")
-exp2_out = stock_operator("pullback::exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-exp_ = stock_operator("pullback::exp_(Tensor(a!) self) -> Tensor(a!)")
-exp_out = stock_operator("pullback::exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-expand_dims = stock_operator("pullback::expand_dims(Tensor(a) self, int[1] axis=0) -> Tensor(a)")
-expm1 = stock_operator("pullback::expm1(Tensor self) -> Tensor")
-expm1_ = stock_operator("pullback::expm1_(Tensor(a!) self) -> Tensor(a!)")
-expm1_out = stock_operator("pullback::expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-extract = stock_operator("pullback::extract(Tensor condition, Tensor self) -> Tensor")
+empty = stock_operator(
+    "pullback::empty(int[] shape, dtype? dtype=None) -> Tensor", _kernels_creation
+)
+entr = stock_operator("pullback::entr(Tensor self) -> Tensor", _kernels_special)
+eq = stock_operator("pullback::eq(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+erf = stock_operator("pullback::erf(Tensor self) -> Tensor", _kernels_special)
+erf_ = stock_operator("pullback::erf_(Tensor(a!) self) -> Tensor(a!)", _kernels_special)
+erfc = stock_operator("pullback::erfc(Tensor self) -> Tensor", _kernels_special)
+erfc_ = stock_operator("pullback::erfc_(Tensor(a!) self) -> Tensor(a!)", _kernels_special)
+erfinv = stock_operator("pullback::erfinv(Tensor self) -> Tensor", _kernels_special)
+erfinv_ = stock_operator("pullback::erfinv_(Tensor(a!) self) -> Tensor(a!)", _kernels_special)
+exp = stock_operator("pullback::exp(Tensor self) -> Tensor", _kernels_pointwise)
+exp2 = stock_operator("pullback::exp2(Tensor self) -> Tensor", _kernels_pointwise)
+exp2_ = stock_operator("pullback::exp2_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+exp2_out = stock_operator(
+    "pullback::exp2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+exp_ = stock_operator("pullback::exp_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+exp_out = stock_operator(
+    "pullback::exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+expand_dims = stock_operator(
+    "pullback::expand_dims(Tensor(a) self, int[1] axis=0) -> Tensor(a)", _kernels_shape
+)
+expm1 = stock_operator("pullback::expm1(Tensor self) -> Tensor", _kernels_pointwise)
+expm1_ = stock_operator("pullback::expm1_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+expm1_out = stock_operator(
+    "pullback::expm1.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+extract = stock_operator(
+    "pullback::extract(Tensor condition, Tensor self) -> Tensor", _kernels_indexing
+)
 eye = stock_operator(
-    "pullback::eye(int n_rows, int? n_cols=None, int k=0, dtype? dtype=None) -> Tensor"
+    "pullback::eye(int n_rows, int? n_cols=None, int k=0, dtype? dtype=None) -> Tensor",
+    _kernels_creation,
 )
 fft_fft = stock_operator(
-    "pullback::fft_fft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor"
+    "pullback::fft_fft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_fft2 = stock_operator(
-    "pullback::fft_fft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor"
+    "pullback::fft_fft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_fftn = stock_operator(
-    "pullback::fft_fftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor"
+    "pullback::fft_fftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
-fft_fftshift = stock_operator("pullback::fft_fftshift(Tensor self, int[1]? axes=None) -> Tensor")
+fft_fftshift = stock_operator(
+    "pullback::fft_fftshift(Tensor self, int[1]? axes=None) -> Tensor", _kernels_fft
+)
 fft_hfft = stock_operator(
-    "pullback::fft_hfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor"
+    "pullback::fft_hfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_ifft = stock_operator(
-    "pullback::fft_ifft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor"
+    "pullback::fft_ifft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_ifft2 = stock_operator(
-    "pullback::fft_ifft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor"
+    "pullback::fft_ifft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_ifftn = stock_operator(
-    "pullback::fft_ifftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor"
+    "pullback::fft_ifftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
-fft_ifftshift = stock_operator("pullback::fft_ifftshift(Tensor self, int[1]? axes=None) -> Tensor")
+fft_ifftshift = stock_operator(
+    "pullback::fft_ifftshift(Tensor self, int[1]? axes=None) -> Tensor", _kernels_fft
+)
 fft_ihfft = stock_operator(
-    "pullback::fft_ihfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor"
+    "pullback::fft_ihfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_irfft = stock_operator(
-    "pullback::fft_irfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor"
+    "pullback::fft_irfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_irfft2 = stock_operator(
-    "pullback::fft_irfft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor"
+    "pullback::fft_irfft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_irfftn = stock_operator(
-    "pullback::fft_irfftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor"
+    "pullback::fft_irfftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_rfft = stock_operator(
-    "pullback::fft_rfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor"
+    "pullback::fft_rfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_rfft2 = stock_operator(
-    "pullback::fft_rfft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor"
+    "pullback::fft_rfft2(Tensor self, int[]? s=None, int[] axes=[-2,-1], str? norm=None) -> Tensor",
+    _kernels_fft,
 )
 fft_rfftn = stock_operator(
-    "pullback::fft_rfftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor"
+    "pullback::fft_rfftn(Tensor self, int[]? s=None, int[]? axes=None, str? norm=None) -> Tensor",
+    _kernels_fft,
 )
-fill_ = stock_operator("pullback::fill_(Tensor(a!) self, Tensor value) -> Tensor(a!)")
+fill_ = stock_operator(
+    "pullback::fill_(Tensor(a!) self, Tensor value) -> Tensor(a!)", _kernels_indexing
+)
 fill_diagonal = stock_operator(
-    "pullback::fill_diagonal(Tensor self, Tensor value, bool wrap=False) -> Tensor"
+    "pullback::fill_diagonal(Tensor self, Tensor value, bool wrap=False) -> Tensor",
+    _kernels_indexing,
 )
 fill_diagonal_ = stock_operator(
-    "pullback::fill_diagonal_(Tensor(a!) self, Tensor value, bool wrap=False) -> Tensor(a!)"
+    "pullback::fill_diagonal_(Tensor(a!) self, Tensor value, bool wrap=False) -> Tensor(a!)",
+    _kernels_indexing,
 )
-flatnonzero = stock_operator("pullback::flatnonzero(Tensor self) -> Tensor")
-flatten = stock_operator("pullback::flatten(Tensor self, str order='C') -> Tensor")
-flip = stock_operator("pullback::flip(Tensor self, int[1]? axis=None) -> Tensor")
-fliplr = stock_operator("pullback::fliplr(Tensor self) -> Tensor")
-flipud = stock_operator("pullback::flipud(Tensor self) -> Tensor")
-float_power = stock_operator("pullback::float_power(Tensor self, Tensor other) -> Tensor")
-floor = stock_operator("pullback::floor(Tensor self) -> Tensor")
-floor_ = stock_operator("pullback::floor_(Tensor(a!) self) -> Tensor(a!)")
-floor_divide = stock_operator("pullback::floor_divide(Tensor self, Tensor other) -> Tensor")
+flatnonzero = stock_operator("pullback::flatnonzero(Tensor self) -> Tensor", _kernels_sorting)
+flatten = stock_operator("pullback::flatten(Tensor self, str order='C') -> Tensor", _kernels_shape)
+flip = stock_operator("pullback::flip(Tensor self, int[1]? axis=None) -> Tensor", _kernels_shape)
+fliplr = stock_operator("pullback::fliplr(Tensor self) -> Tensor", _kernels_shape)
+flipud = stock_operator("pullback::flipud(Tensor self) -> Tensor", _kernels_shape)
+float_power = stock_operator(
+    "pullback::float_power(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+floor = stock_operator("pullback::floor(Tensor self) -> Tensor", _kernels_pointwise)
+floor_ = stock_operator("pullback::floor_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+floor_divide = stock_operator(
+    "pullback::floor_divide(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
 floor_divide_ = stock_operator(
-    "pullback::floor_divide_(Tensor(a!) self, Tensor other) -> Tensor(a!)"
+    "pullback::floor_divide_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
 )
 floor_divide_out = stock_operator(
-    "pullback::floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::floor_divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-floor_out = stock_operator("pullback::floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-fmax = stock_operator("pullback::fmax(Tensor self, Tensor other) -> Tensor")
-fmin = stock_operator("pullback::fmin(Tensor self, Tensor other) -> Tensor")
-fmod = stock_operator("pullback::fmod(Tensor self, Tensor other) -> Tensor")
-fmod_ = stock_operator("pullback::fmod_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+floor_out = stock_operator(
+    "pullback::floor.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+fmax = stock_operator("pullback::fmax(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+fmin = stock_operator("pullback::fmin(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+fmod = stock_operator("pullback::fmod(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+fmod_ = stock_operator(
+    "pullback::fmod_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 fmod_out = stock_operator(
-    "pullback::fmod.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::fmod.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-frexp = stock_operator("pullback::frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)")
-full = stock_operator("pullback::full(int[] shape, Scalar fill_value, dtype? dtype=None) -> Tensor")
-gamma = stock_operator("pullback::gamma(Tensor self) -> Tensor")
-gather = stock_operator("pullback::gather(Tensor self, int axis, Tensor index) -> Tensor")
+frexp = stock_operator(
+    "pullback::frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)", _kernels_pointwise
+)
+full = stock_operator(
+    "pullback::full(int[] shape, Scalar fill_value, dtype? dtype=None) -> Tensor", _kernels_creation
+)
+gamma = stock_operator("pullback::gamma(Tensor self) -> Tensor", _kernels_special)
+gather = stock_operator(
+    "pullback::gather(Tensor self, int axis, Tensor index) -> Tensor", _kernels_indexing
+)
 gaussian_nll_loss = stock_operator(
-    "pullback::gaussian_nll_loss(Tensor self, Tensor target, Tensor var, *, bool full=False, float eps=1e-06, str reduction='mean') -> Tensor"
+    "pullback::gaussian_nll_loss(Tensor self, Tensor target, Tensor var, *, bool full=False, float eps=1e-06, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
-gcd = stock_operator("pullback::gcd(Tensor self, Tensor other) -> Tensor")
-gcd_ = stock_operator("pullback::gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+gcd = stock_operator("pullback::gcd(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+gcd_ = stock_operator(
+    "pullback::gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 gcd_out = stock_operator(
-    "pullback::gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::gcd.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-ge = stock_operator("pullback::ge(Tensor self, Tensor other) -> Tensor")
-gelu = stock_operator("pullback::gelu(Tensor self, *, str approximate='none') -> Tensor")
+ge = stock_operator("pullback::ge(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+gelu = stock_operator(
+    "pullback::gelu(Tensor self, *, str approximate='none') -> Tensor", _kernels_nn_activation
+)
 getitem = stock_operator(
-    "pullback::getitem(Tensor(a) self, __torch__.torch.classes.pullback.Index index) -> Tensor(a)"
+    "pullback::getitem(Tensor(a) self, __torch__.torch.classes.pullback.Index index) -> Tensor(a)",
+    _kernels_indexing,
 )
 getitem_backward = stock_operator(
-    "pullback::getitem_backward(Tensor grad_output, int[] shape, __torch__.torch.classes.pullback.Index index) -> Tensor"
+    "pullback::getitem_backward(Tensor grad_output, int[] shape, __torch__.torch.classes.pullback.Index index) -> Tensor",
+    _kernels_indexing,
 )
-glu = stock_operator("pullback::glu(Tensor self, int axis=-1) -> Tensor")
+glu = stock_operator("pullback::glu(Tensor self, int axis=-1) -> Tensor", _kernels_nn_activation)
 gradient = stock_operator(
-    "pullback::gradient(Tensor self, Tensor[] spacing=[], *, int[1]? axis=None, int edge_order=1) -> Tensor[]"
+    "pullback::gradient(Tensor self, Tensor[] spacing=[], *, int[1]? axis=None, int edge_order=1) -> Tensor[]",
+    _kernels_reduction,
 )
 group_norm = stock_operator(
-    "pullback::group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor"
+    "pullback::group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    _kernels_nn_norm,
 )
-gt = stock_operator("pullback::gt(Tensor self, Tensor other) -> Tensor")
-hardshrink = stock_operator("pullback::hardshrink(Tensor self, float lambd=0.5) -> Tensor")
-hardsigmoid = stock_operator("pullback::hardsigmoid(Tensor self) -> Tensor")
-hardswish = stock_operator("pullback::hardswish(Tensor self) -> Tensor")
+gt = stock_operator("pullback::gt(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+hardshrink = stock_operator(
+    "pullback::hardshrink(Tensor self, float lambd=0.5) -> Tensor", _kernels_nn_activation
+)
+hardsigmoid = stock_operator("pullback::hardsigmoid(Tensor self) -> Tensor", _kernels_nn_activation)
+hardswish = stock_operator("pullback::hardswish(Tensor self) -> Tensor", _kernels_nn_activation)
 hardtanh = stock_operator(
-    "pullback::hardtanh(Tensor self, float min_val=-1.0, float max_val=1.0) -> Tensor"
+    "pullback::hardtanh(Tensor self, float min_val=-1.0, float max_val=1.0) -> Tensor",
+    _kernels_nn_activation,
 )
 hardtanh_ = stock_operator(
-    "pullback::hardtanh_(Tensor(a!) self, float min_val=-1.0, float max_val=1.0) -> Tensor(a!)"
+    "pullback::hardtanh_(Tensor(a!) self, float min_val=-1.0, float max_val=1.0) -> Tensor(a!)",
+    _kernels_nn_activation,
 )
-heaviside = stock_operator("pullback::heaviside(Tensor self, Tensor other) -> Tensor")
-heaviside_ = stock_operator("pullback::heaviside_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+heaviside = stock_operator(
+    "pullback::heaviside(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+heaviside_ = stock_operator(
+    "pullback::heaviside_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 heaviside_out = stock_operator(
-    "pullback::heaviside.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::heaviside.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 hinge_embedding_loss = stock_operator(
-    "pullback::hinge_embedding_loss(Tensor self, Tensor target, *, float margin=1.0, str reduction='mean') -> Tensor"
+    "pullback::hinge_embedding_loss(Tensor self, Tensor target, *, float margin=1.0, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
 histogram = stock_operator(
-    "pullback::histogram(Tensor self, Tensor? bins=None, float[2]? range=None, *, bool density=False, Tensor? weights=None) -> (Tensor hist, Tensor bin_edges)"
+    "pullback::histogram(Tensor self, Tensor? bins=None, float[2]? range=None, *, bool density=False, Tensor? weights=None) -> (Tensor hist, Tensor bin_edges)",
+    _kernels_sorting,
 )
 hsplit = stock_operator(
-    "pullback::hsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]"
+    "pullback::hsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]", _kernels_shape
 )
-hstack = stock_operator("pullback::hstack(Tensor[] tensors) -> Tensor")
+hstack = stock_operator("pullback::hstack(Tensor[] tensors) -> Tensor", _kernels_shape)
 huber_loss = stock_operator(
-    "pullback::huber_loss(Tensor self, Tensor target, *, str reduction='mean', float delta=1.0) -> Tensor"
+    "pullback::huber_loss(Tensor self, Tensor target, *, str reduction='mean', float delta=1.0) -> Tensor",
+    _kernels_nn_loss,
 )
-hypot = stock_operator("pullback::hypot(Tensor self, Tensor other) -> Tensor")
-hypot_ = stock_operator("pullback::hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+hypot = stock_operator("pullback::hypot(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+hypot_ = stock_operator(
+    "pullback::hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 hypot_out = stock_operator(
-    "pullback::hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::hypot.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-i0 = stock_operator("pullback::i0(Tensor self) -> Tensor")
-i1 = stock_operator("pullback::i1(Tensor self) -> Tensor")
+i0 = stock_operator("pullback::i0(Tensor self) -> Tensor", _kernels_special)
+i1 = stock_operator("pullback::i1(Tensor self) -> Tensor", _kernels_special)
 im2col = stock_operator(
-    "pullback::im2col(Tensor self, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor"
+    "pullback::im2col(Tensor self, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
+    _kernels_nn_conv,
 )
-imag = stock_operator("pullback::imag(Tensor(a) self) -> Tensor(a)")
-index = stock_operator("pullback::index(Tensor self, Tensor?[] indices) -> Tensor")
+imag = stock_operator("pullback::imag(Tensor(a) self) -> Tensor(a)", _kernels_pointwise)
+index = stock_operator(
+    "pullback::index(Tensor self, Tensor?[] indices) -> Tensor", _kernels_indexing
+)
 index_add = stock_operator(
-    "pullback::index_add(Tensor self, int axis, Tensor index, Tensor source) -> Tensor"
+    "pullback::index_add(Tensor self, int axis, Tensor index, Tensor source) -> Tensor",
+    _kernels_indexing,
 )
 index_add_ = stock_operator(
-    "pullback::index_add_(Tensor(a!) self, int axis, Tensor index, Tensor source) -> Tensor(a!)"
+    "pullback::index_add_(Tensor(a!) self, int axis, Tensor index, Tensor source) -> Tensor(a!)",
+    _kernels_indexing,
 )
 index_put = stock_operator(
-    "pullback::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"
+    "pullback::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    _kernels_indexing,
 )
 index_put_ = stock_operator(
-    "pullback::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)"
+    "pullback::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",
+    _kernels_indexing,
 )
 index_select = stock_operator(
-    "pullback::index_select(Tensor self, int axis, Tensor index) -> Tensor"
+    "pullback::index_select(Tensor self, int axis, Tensor index) -> Tensor", _kernels_indexing
 )
-inner = stock_operator("pullback::inner(Tensor self, Tensor other) -> Tensor")
+inner = stock_operator("pullback::inner(Tensor self, Tensor other) -> Tensor", _kernels_products)
 instance_norm = stock_operator(
-    "pullback::instance_norm(Tensor self, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor"
+    "pullback::instance_norm(Tensor self, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
+    _kernels_nn_norm,
 )
 interp = stock_operator(
-    "pullback::interp(Tensor self, Tensor xp, Tensor fp, *, Scalar? left=None, Scalar? right=None, Scalar? period=None) -> Tensor"
+    "pullback::interp(Tensor self, Tensor xp, Tensor fp, *, Scalar? left=None, Scalar? right=None, Scalar? period=None) -> Tensor",
+    _kernels_sorting,
 )
 interpolate = stock_operator(
-    "pullback::interpolate(Tensor self, int[]? size=None, float[]? scale_factor=None, str mode='nearest', bool align_corners=False) -> Tensor"
+    "pullback::interpolate(Tensor self, int[]? size=None, float[]? scale_factor=None, str mode='nearest', bool align_corners=False) -> Tensor",
+    _kernels_nn_pool,
 )
-isfinite = stock_operator("pullback::isfinite(Tensor self) -> Tensor")
+isfinite = stock_operator("pullback::isfinite(Tensor self) -> Tensor", _kernels_pointwise)
 isin = stock_operator(
-    "pullback::isin(Tensor self, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor"
+    "pullback::isin(Tensor self, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    _kernels_sorting,
 )
-isinf = stock_operator("pullback::isinf(Tensor self) -> Tensor")
-isnan = stock_operator("pullback::isnan(Tensor self) -> Tensor")
+isinf = stock_operator("pullback::isinf(Tensor self) -> Tensor", _kernels_pointwise)
+isnan = stock_operator("pullback::isnan(Tensor self) -> Tensor", _kernels_pointwise)
 kl_div = stock_operator(
-    "pullback::kl_div(Tensor self, Tensor target, *, str reduction='mean', bool log_target=False) -> Tensor"
+    "pullback::kl_div(Tensor self, Tensor target, *, str reduction='mean', bool log_target=False) -> Tensor",
+    _kernels_nn_loss,
 )
-kron = stock_operator("pullback::kron(Tensor self, Tensor other) -> Tensor")
+kron = stock_operator("pullback::kron(Tensor self, Tensor other) -> Tensor", _kernels_products)
 kthvalue = stock_operator(
-    "pullback::kthvalue(Tensor self, int k, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)"
+    "pullback::kthvalue(Tensor self, int k, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)",
+    _kernels_sorting,
 )
 l1_loss = stock_operator(
-    "pullback::l1_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor"
+    "pullback::l1_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
 layer_norm = stock_operator(
-    "pullback::layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor"
+    "pullback::layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    _kernels_nn_norm,
 )
-lcm = stock_operator("pullback::lcm(Tensor self, Tensor other) -> Tensor")
-lcm_ = stock_operator("pullback::lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+lcm = stock_operator("pullback::lcm(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+lcm_ = stock_operator(
+    "pullback::lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 lcm_out = stock_operator(
-    "pullback::lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::lcm.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-ldexp = stock_operator("pullback::ldexp(Tensor self, Tensor other) -> Tensor")
-ldexp_ = stock_operator("pullback::ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+ldexp = stock_operator("pullback::ldexp(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+ldexp_ = stock_operator(
+    "pullback::ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 ldexp_out = stock_operator(
-    "pullback::ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-le = stock_operator("pullback::le(Tensor self, Tensor other) -> Tensor")
+le = stock_operator("pullback::le(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
 leaky_relu = stock_operator(
-    "pullback::leaky_relu(Tensor self, float negative_slope=0.01) -> Tensor"
+    "pullback::leaky_relu(Tensor self, float negative_slope=0.01) -> Tensor", _kernels_nn_activation
 )
 leaky_relu_ = stock_operator(
-    "pullback::leaky_relu_(Tensor(a!) self, float negative_slope=0.01) -> Tensor(a!)"
+    "pullback::leaky_relu_(Tensor(a!) self, float negative_slope=0.01) -> Tensor(a!)",
+    _kernels_nn_activation,
 )
-lerp = stock_operator("pullback::lerp(Tensor self, Tensor end, Tensor weight) -> Tensor")
-lerp_ = stock_operator("pullback::lerp_(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)")
+lerp = stock_operator(
+    "pullback::lerp(Tensor self, Tensor end, Tensor weight) -> Tensor", _kernels_pointwise
+)
+lerp_ = stock_operator(
+    "pullback::lerp_(Tensor(a!) self, Tensor end, Tensor weight) -> Tensor(a!)", _kernels_pointwise
+)
 lerp_out = stock_operator(
-    "pullback::lerp.out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::lerp.out(Tensor self, Tensor end, Tensor weight, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-lgamma = stock_operator("pullback::lgamma(Tensor self) -> Tensor")
-lgamma_ = stock_operator("pullback::lgamma_(Tensor(a!) self) -> Tensor(a!)")
+lgamma = stock_operator("pullback::lgamma(Tensor self) -> Tensor", _kernels_special)
+lgamma_ = stock_operator("pullback::lgamma_(Tensor(a!) self) -> Tensor(a!)", _kernels_special)
 linalg_cholesky = stock_operator(
-    "pullback::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor"
+    "pullback::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", _kernels_linalg
 )
 linalg_cond = stock_operator(
-    "pullback::linalg_cond(Tensor self, __torch__.torch.classes.pullback.Order? p=None) -> Tensor"
+    "pullback::linalg_cond(Tensor self, __torch__.torch.classes.pullback.Order? p=None) -> Tensor",
+    _kernels_linalg,
 )
 linalg_cross = stock_operator(
-    "pullback::linalg_cross(Tensor self, Tensor other, *, int axis=-1) -> Tensor"
+    "pullback::linalg_cross(Tensor self, Tensor other, *, int axis=-1) -> Tensor", _kernels_linalg
 )
-linalg_det = stock_operator("pullback::linalg_det(Tensor self) -> Tensor")
+linalg_det = stock_operator("pullback::linalg_det(Tensor self) -> Tensor", _kernels_linalg)
 linalg_diagonal = stock_operator(
-    "pullback::linalg_diagonal(Tensor(a) self, *, int offset=0) -> Tensor(a)"
+    "pullback::linalg_diagonal(Tensor(a) self, *, int offset=0) -> Tensor(a)", _kernels_linalg
 )
 linalg_eig = stock_operator(
-    "pullback::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"
+    "pullback::linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    _kernels_linalg,
 )
 linalg_eigh = stock_operator(
-    "pullback::linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)"
+    "pullback::linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
+    _kernels_linalg,
 )
-linalg_eigvals = stock_operator("pullback::linalg_eigvals(Tensor self) -> Tensor")
-linalg_eigvalsh = stock_operator("pullback::linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor")
-linalg_expm = stock_operator("pullback::linalg_expm(Tensor self) -> Tensor")
-linalg_inv = stock_operator("pullback::linalg_inv(Tensor self) -> Tensor")
+linalg_eigvals = stock_operator("pullback::linalg_eigvals(Tensor self) -> Tensor", _kernels_linalg)
+linalg_eigvalsh = stock_operator(
+    "pullback::linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor", _kernels_linalg
+)
+linalg_expm = stock_operator("pullback::linalg_expm(Tensor self) -> Tensor", _kernels_linalg)
+linalg_inv = stock_operator("pullback::linalg_inv(Tensor self) -> Tensor", _kernels_linalg)
 linalg_lstsq = stock_operator(
-    "pullback::linalg_lstsq(Tensor self, Tensor other, float? rcond=None) -> (Tensor x, Tensor residuals, Tensor rank, Tensor s)"
+    "pullback::linalg_lstsq(Tensor self, Tensor other, float? rcond=None) -> (Tensor x, Tensor residuals, Tensor rank, Tensor s)",
+    _kernels_linalg,
 )
 linalg_matrix_norm = stock_operator(
-    "pullback::linalg_matrix_norm(Tensor self, *, bool keepdims=False, __torch__.torch.classes.pullback.Order? ord=None) -> Tensor"
+    "pullback::linalg_matrix_norm(Tensor self, *, bool keepdims=False, __torch__.torch.classes.pullback.Order? ord=None) -> Tensor",
+    _kernels_linalg,
 )
-linalg_matrix_power = stock_operator("pullback::linalg_matrix_power(Tensor self, int n) -> Tensor")
+linalg_matrix_power = stock_operator(
+    "pullback::linalg_matrix_power(Tensor self, int n) -> Tensor", _kernels_linalg
+)
 linalg_matrix_rank = stock_operator(
-    "pullback::linalg_matrix_rank(Tensor self, float? tol=None, bool hermitian=False, *, float? rtol=None) -> Tensor"
+    "pullback::linalg_matrix_rank(Tensor self, float? tol=None, bool hermitian=False, *, float? rtol=None) -> Tensor",
+    _kernels_linalg,
 )
-linalg_multi_dot = stock_operator("pullback::linalg_multi_dot(Tensor[] arrays) -> Tensor")
+linalg_multi_dot = stock_operator(
+    "pullback::linalg_multi_dot(Tensor[] arrays) -> Tensor", _kernels_linalg
+)
 linalg_norm = stock_operator(
-    "pullback::linalg_norm(Tensor self, __torch__.torch.classes.pullback.Order? ord=None, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    "pullback::linalg_norm(Tensor self, __torch__.torch.classes.pullback.Order? ord=None, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_linalg,
 )
-linalg_outer = stock_operator("pullback::linalg_outer(Tensor self, Tensor other) -> Tensor")
+linalg_outer = stock_operator(
+    "pullback::linalg_outer(Tensor self, Tensor other) -> Tensor", _kernels_linalg
+)
 linalg_pinv = stock_operator(
-    "pullback::linalg_pinv(Tensor self, float? rcond=None, bool hermitian=False, *, float? rtol=None) -> Tensor"
+    "pullback::linalg_pinv(Tensor self, float? rcond=None, bool hermitian=False, *, float? rtol=None) -> Tensor",
+    _kernels_linalg,
 )
 linalg_qr = stock_operator(
-    "pullback::linalg_qr(Tensor self, str mode='reduced') -> (Tensor Q, Tensor R)"
+    "pullback::linalg_qr(Tensor self, str mode='reduced') -> (Tensor Q, Tensor R)", _kernels_linalg
 )
 linalg_slogdet = stock_operator(
-    "pullback::linalg_slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)"
+    "pullback::linalg_slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", _kernels_linalg
 )
-linalg_solve = stock_operator("pullback::linalg_solve(Tensor self, Tensor other) -> Tensor")
+linalg_solve = stock_operator(
+    "pullback::linalg_solve(Tensor self, Tensor other) -> Tensor", _kernels_linalg
+)
 linalg_svd = stock_operator(
-    "pullback::linalg_svd(Tensor self, bool full_matrices=True, bool hermitian=False) -> (Tensor U, Tensor S, Tensor Vh)"
+    "pullback::linalg_svd(Tensor self, bool full_matrices=True, bool hermitian=False) -> (Tensor U, Tensor S, Tensor Vh)",
+    _kernels_linalg,
 )
-linalg_svdvals = stock_operator("pullback::linalg_svdvals(Tensor self) -> Tensor")
-linalg_tensorinv = stock_operator("pullback::linalg_tensorinv(Tensor self, int ind=2) -> Tensor")
+linalg_svdvals = stock_operator("pullback::linalg_svdvals(Tensor self) -> Tensor", _kernels_linalg)
+linalg_tensorinv = stock_operator(
+    "pullback::linalg_tensorinv(Tensor self, int ind=2) -> Tensor", _kernels_linalg
+)
 linalg_tensorsolve = stock_operator(
-    "pullback::linalg_tensorsolve(Tensor self, Tensor other, int[]? axes=None) -> Tensor"
+    "pullback::linalg_tensorsolve(Tensor self, Tensor other, int[]? axes=None) -> Tensor",
+    _kernels_linalg,
 )
 linalg_trace = stock_operator(
-    "pullback::linalg_trace(Tensor self, *, int offset=0, dtype? dtype=None) -> Tensor"
+    "pullback::linalg_trace(Tensor self, *, int offset=0, dtype? dtype=None) -> Tensor",
+    _kernels_linalg,
 )
 linalg_vector_norm = stock_operator(
-    "pullback::linalg_vector_norm(Tensor self, *, int[1]? axis=None, bool keepdims=False, Scalar ord=2) -> Tensor"
+    "pullback::linalg_vector_norm(Tensor self, *, int[1]? axis=None, bool keepdims=False, Scalar ord=2) -> Tensor",
+    _kernels_linalg,
 )
-linear = stock_operator("pullback::linear(Tensor self, Tensor weight, Tensor? bias=None) -> Tensor")
-log = stock_operator("pullback::log(Tensor self) -> Tensor")
-log10 = stock_operator("pullback::log10(Tensor self) -> Tensor")
-log10_ = stock_operator("pullback::log10_(Tensor(a!) self) -> Tensor(a!)")
-log10_out = stock_operator("pullback::log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-log1p = stock_operator("pullback::log1p(Tensor self) -> Tensor")
-log1p_ = stock_operator("pullback::log1p_(Tensor(a!) self) -> Tensor(a!)")
-log1p_out = stock_operator("pullback::log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-log2 = stock_operator("pullback::log2(Tensor self) -> Tensor")
-log2_ = stock_operator("pullback::log2_(Tensor(a!) self) -> Tensor(a!)")
-log2_out = stock_operator("pullback::log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-log_ = stock_operator("pullback::log_(Tensor(a!) self) -> Tensor(a!)")
-log_out = stock_operator("pullback::log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-log_softmax = stock_operator("pullback::log_softmax(Tensor self, int axis=-1) -> Tensor")
-logaddexp = stock_operator("pullback::logaddexp(Tensor self, Tensor other) -> Tensor")
-logaddexp2 = stock_operator("pullback::logaddexp2(Tensor self, Tensor other) -> Tensor")
-logcumsumexp = stock_operator("pullback::logcumsumexp(Tensor self, int axis) -> Tensor")
-logical_and = stock_operator("pullback::logical_and(Tensor self, Tensor other) -> Tensor")
-logical_not = stock_operator("pullback::logical_not(Tensor self) -> Tensor")
-logical_or = stock_operator("pullback::logical_or(Tensor self, Tensor other) -> Tensor")
-logical_xor = stock_operator("pullback::logical_xor(Tensor self, Tensor other) -> Tensor")
-logit = stock_operator("pullback::logit(Tensor self, float? eps=None) -> Tensor")
-logit_ = stock_operator("pullback::logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)")
-logsigmoid = stock_operator("pullback::logsigmoid(Tensor self) -> Tensor")
+linear = stock_operator(
+    "pullback::linear(Tensor self, Tensor weight, Tensor? bias=None) -> Tensor", _kernels_nn
+)
+log = stock_operator("pullback::log(Tensor self) -> Tensor", _kernels_pointwise)
+log10 = stock_operator("pullback::log10(Tensor self) -> Tensor", _kernels_pointwise)
+log10_ = stock_operator("pullback::log10_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+log10_out = stock_operator(
+    "pullback::log10.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+log1p = stock_operator("pullback::log1p(Tensor self) -> Tensor", _kernels_pointwise)
+log1p_ = stock_operator("pullback::log1p_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+log1p_out = stock_operator(
+    "pullback::log1p.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+log2 = stock_operator("pullback::log2(Tensor self) -> Tensor", _kernels_pointwise)
+log2_ = stock_operator("pullback::log2_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+log2_out = stock_operator(
+    "pullback::log2.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+log_ = stock_operator("pullback::log_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+log_out = stock_operator(
+    "pullback::log.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+log_softmax = stock_operator(
+    "pullback::log_softmax(Tensor self, int axis=-1) -> Tensor", _kernels_nn_activation
+)
+logaddexp = stock_operator(
+    "pullback::logaddexp(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+logaddexp2 = stock_operator(
+    "pullback::logaddexp2(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+logcumsumexp = stock_operator(
+    "pullback::logcumsumexp(Tensor self, int axis) -> Tensor", _kernels_reduction
+)
+logical_and = stock_operator(
+    "pullback::logical_and(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+logical_not = stock_operator("pullback::logical_not(Tensor self) -> Tensor", _kernels_pointwise)
+logical_or = stock_operator(
+    "pullback::logical_or(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+logical_xor = stock_operator(
+    "pullback::logical_xor(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+logit = stock_operator("pullback::logit(Tensor self, float? eps=None) -> Tensor", _kernels_special)
+logit_ = stock_operator(
+    "pullback::logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)", _kernels_special
+)
+logsigmoid = stock_operator("pullback::logsigmoid(Tensor self) -> Tensor", _kernels_nn_activation)
 logsumexp = stock_operator(
-    "pullback::logsumexp(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    "pullback::logsumexp(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
-lt = stock_operator("pullback::lt(Tensor self, Tensor other) -> Tensor")
+lt = stock_operator("pullback::lt(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
 margin_ranking_loss = stock_operator(
-    "pullback::margin_ranking_loss(Tensor self, Tensor other, Tensor target, *, float margin=0.0, str reduction='mean') -> Tensor"
+    "pullback::margin_ranking_loss(Tensor self, Tensor other, Tensor target, *, float margin=0.0, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
 masked_fill = stock_operator(
-    "pullback::masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor"
+    "pullback::masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor", _kernels_indexing
 )
 masked_fill_ = stock_operator(
-    "pullback::masked_fill_(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)"
+    "pullback::masked_fill_(Tensor(a!) self, Tensor mask, Tensor value) -> Tensor(a!)",
+    _kernels_indexing,
 )
-masked_select = stock_operator("pullback::masked_select(Tensor self, Tensor mask) -> Tensor")
-matmul = stock_operator("pullback::matmul(Tensor self, Tensor other) -> Tensor")
-matrix_transpose = stock_operator("pullback::matrix_transpose(Tensor(a) self) -> Tensor(a)")
-max = stock_operator("pullback::max(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor")
+masked_select = stock_operator(
+    "pullback::masked_select(Tensor self, Tensor mask) -> Tensor", _kernels_indexing
+)
+matmul = stock_operator("pullback::matmul(Tensor self, Tensor other) -> Tensor", _kernels_products)
+matrix_transpose = stock_operator(
+    "pullback::matrix_transpose(Tensor(a) self) -> Tensor(a)", _kernels_shape
+)
+max = stock_operator(
+    "pullback::max(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
+)
 max_pool1d = stock_operator(
-    "pullback::max_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor"
+    "pullback::max_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor",
+    _kernels_nn_pool,
 )
 max_pool1d_with_indices = stock_operator(
-    "pullback::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor values, Tensor indices)"
+    "pullback::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor values, Tensor indices)",
+    _kernels_nn_pool,
 )
 max_pool2d = stock_operator(
-    "pullback::max_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor"
+    "pullback::max_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
+    _kernels_nn_pool,
 )
 max_pool2d_with_indices = stock_operator(
-    "pullback::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor values, Tensor indices)"
+    "pullback::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor values, Tensor indices)",
+    _kernels_nn_pool,
 )
-maximum = stock_operator("pullback::maximum(Tensor self, Tensor other) -> Tensor")
-maximum_ = stock_operator("pullback::maximum_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+maximum = stock_operator(
+    "pullback::maximum(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+maximum_ = stock_operator(
+    "pullback::maximum_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 maximum_out = stock_operator(
-    "pullback::maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::maximum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 mean = stock_operator(
-    "pullback::mean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
+    "pullback::mean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 median = stock_operator(
-    "pullback::median(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    "pullback::median(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_sorting,
 )
-min = stock_operator("pullback::min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor")
-minimum = stock_operator("pullback::minimum(Tensor self, Tensor other) -> Tensor")
-minimum_ = stock_operator("pullback::minimum_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+min = stock_operator(
+    "pullback::min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
+)
+minimum = stock_operator(
+    "pullback::minimum(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+minimum_ = stock_operator(
+    "pullback::minimum_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 minimum_out = stock_operator(
-    "pullback::minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::minimum.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-mish = stock_operator("pullback::mish(Tensor self) -> Tensor")
+mish = stock_operator("pullback::mish(Tensor self) -> Tensor", _kernels_nn_activation)
 mode = stock_operator(
-    "pullback::mode(Tensor self, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)"
+    "pullback::mode(Tensor self, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)",
+    _kernels_sorting,
 )
-modf = stock_operator("pullback::modf(Tensor self) -> (Tensor fractional, Tensor integral)")
+modf = stock_operator(
+    "pullback::modf(Tensor self) -> (Tensor fractional, Tensor integral)", _kernels_pointwise
+)
 moveaxis = stock_operator(
-    "pullback::moveaxis(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)"
+    "pullback::moveaxis(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)",
+    _kernels_shape,
 )
 mse_loss = stock_operator(
-    "pullback::mse_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor"
+    "pullback::mse_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
-mul = stock_operator("pullback::mul(Tensor self, Tensor other) -> Tensor")
-mul_ = stock_operator("pullback::mul_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+mul = stock_operator("pullback::mul(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+mul_ = stock_operator(
+    "pullback::mul_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 mul_out = stock_operator(
-    "pullback::mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::mul.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 nan_to_num = stock_operator(
-    "pullback::nan_to_num(Tensor self, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor"
+    "pullback::nan_to_num(Tensor self, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor",
+    _kernels_pointwise,
 )
 nan_to_num_ = stock_operator(
-    "pullback::nan_to_num_(Tensor(a!) self, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor(a!)"
+    "pullback::nan_to_num_(Tensor(a!) self, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 nan_to_num_out = stock_operator(
-    "pullback::nan_to_num.out(Tensor self, *, float nan=0.0, float? posinf=None, float? neginf=None, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::nan_to_num.out(Tensor self, *, float nan=0.0, float? posinf=None, float? neginf=None, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 nanargmax = stock_operator(
-    "pullback::nanargmax(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor"
+    "pullback::nanargmax(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 nanargmin = stock_operator(
-    "pullback::nanargmin(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor"
+    "pullback::nanargmin(Tensor self, int? axis=None, *, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 nancumprod = stock_operator(
-    "pullback::nancumprod(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor"
+    "pullback::nancumprod(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 nancumsum = stock_operator(
-    "pullback::nancumsum(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor"
+    "pullback::nancumsum(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 nanmax = stock_operator(
-    "pullback::nanmax(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    "pullback::nanmax(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 nanmean = stock_operator(
-    "pullback::nanmean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
+    "pullback::nanmean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 nanmedian = stock_operator(
-    "pullback::nanmedian(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    "pullback::nanmedian(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_sorting,
 )
 nanmin = stock_operator(
-    "pullback::nanmin(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor"
+    "pullback::nanmin(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
 )
 nanpercentile = stock_operator(
-    "pullback::nanpercentile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor"
+    "pullback::nanpercentile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor",
+    _kernels_sorting,
 )
 nanprod = stock_operator(
-    "pullback::nanprod(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
+    "pullback::nanprod(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 nanquantile = stock_operator(
-    "pullback::nanquantile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor"
+    "pullback::nanquantile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor",
+    _kernels_sorting,
 )
 nanstd = stock_operator(
-    "pullback::nanstd(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None, dtype? dtype=None) -> Tensor"
+    "pullback::nanstd(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 nansum = stock_operator(
-    "pullback::nansum(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
+    "pullback::nansum(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 nanvar = stock_operator(
-    "pullback::nanvar(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None, dtype? dtype=None) -> Tensor"
+    "pullback::nanvar(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
 narrow = stock_operator(
-    "pullback::narrow(Tensor(a) self, int axis, int start, int length) -> Tensor(a)"
+    "pullback::narrow(Tensor(a) self, int axis, int start, int length) -> Tensor(a)", _kernels_shape
 )
-ne = stock_operator("pullback::ne(Tensor self, Tensor other) -> Tensor")
-neg = stock_operator("pullback::neg(Tensor self) -> Tensor")
-neg_ = stock_operator("pullback::neg_(Tensor(a!) self) -> Tensor(a!)")
-neg_out = stock_operator("pullback::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-nextafter = stock_operator("pullback::nextafter(Tensor self, Tensor other) -> Tensor")
-nextafter_ = stock_operator("pullback::nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+ne = stock_operator("pullback::ne(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+neg = stock_operator("pullback::neg(Tensor self) -> Tensor", _kernels_pointwise)
+neg_ = stock_operator("pullback::neg_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+neg_out = stock_operator(
+    "pullback::neg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+nextafter = stock_operator(
+    "pullback::nextafter(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+nextafter_ = stock_operator(
+    "pullback::nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 nextafter_out = stock_operator(
-    "pullback::nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::nextafter.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 nll_loss = stock_operator(
-    "pullback::nll_loss(Tensor self, Tensor target, Tensor? weight=None, *, int ignore_index=-100, str reduction='mean') -> Tensor"
+    "pullback::nll_loss(Tensor self, Tensor target, Tensor? weight=None, *, int ignore_index=-100, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
-nonzero = stock_operator("pullback::nonzero(Tensor self) -> Tensor[]")
+nonzero = stock_operator("pullback::nonzero(Tensor self) -> Tensor[]", _kernels_sorting)
 normalize = stock_operator(
-    "pullback::normalize(Tensor self, float p=2.0, int axis=1, float eps=1e-12) -> Tensor"
+    "pullback::normalize(Tensor self, float p=2.0, int axis=1, float eps=1e-12) -> Tensor",
+    _kernels_nn_distance,
 )
-one_hot = stock_operator("pullback::one_hot(Tensor self, int num_classes=-1) -> Tensor")
-ones = stock_operator("pullback::ones(int[] shape, dtype? dtype=None) -> Tensor")
-ones_like = stock_operator("pullback::ones_like(Tensor self, dtype? dtype=None) -> Tensor")
-outer = stock_operator("pullback::outer(Tensor self, Tensor other) -> Tensor")
+one_hot = stock_operator(
+    "pullback::one_hot(Tensor self, int num_classes=-1) -> Tensor", _kernels_nn
+)
+ones = stock_operator("pullback::ones(int[] shape, dtype? dtype=None) -> Tensor", _kernels_creation)
+ones_like = stock_operator(
+    "pullback::ones_like(Tensor self, dtype? dtype=None) -> Tensor", _kernels_creation
+)
+outer = stock_operator("pullback::outer(Tensor self, Tensor other) -> Tensor", _kernels_products)
 pairwise_distance = stock_operator(
-    "pullback::pairwise_distance(Tensor self, Tensor other, float p=2.0, float eps=1e-06, bool keepdims=False) -> Tensor"
+    "pullback::pairwise_distance(Tensor self, Tensor other, float p=2.0, float eps=1e-06, bool keepdims=False) -> Tensor",
+    _kernels_nn_distance,
 )
-partition = stock_operator("pullback::partition(Tensor self, int[1] kth, int? axis=-1) -> Tensor")
-pdist = stock_operator("pullback::pdist(Tensor self, float p=2.0) -> Tensor")
+partition = stock_operator(
+    "pullback::partition(Tensor self, int[1] kth, int? axis=-1) -> Tensor", _kernels_sorting
+)
+pdist = stock_operator("pullback::pdist(Tensor self, float p=2.0) -> Tensor", _kernels_nn_distance)
 percentile = stock_operator(
-    "pullback::percentile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor"
+    "pullback::percentile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor",
+    _kernels_sorting,
 )
 permute_dims = stock_operator(
-    "pullback::permute_dims(Tensor(a) self, int[]? axes=None) -> Tensor(a)"
+    "pullback::permute_dims(Tensor(a) self, int[]? axes=None) -> Tensor(a)", _kernels_shape
 )
-pixel_shuffle = stock_operator("pullback::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor")
+pixel_shuffle = stock_operator(
+    "pullback::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", _kernels_nn
+)
 pixel_unshuffle = stock_operator(
-    "pullback::pixel_unshuffle(Tensor(a) self, int downscale_factor) -> Tensor(a)"
+    "pullback::pixel_unshuffle(Tensor(a) self, int downscale_factor) -> Tensor(a)", _kernels_nn
 )
 poisson_nll_loss = stock_operator(
-    "pullback::poisson_nll_loss(Tensor self, Tensor target, *, bool log_input=True, bool full=False, float eps=1e-08, str reduction='mean') -> Tensor"
+    "pullback::poisson_nll_loss(Tensor self, Tensor target, *, bool log_input=True, bool full=False, float eps=1e-08, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
-polar = stock_operator("pullback::polar(Tensor self, Tensor other) -> Tensor")
-polygamma = stock_operator("pullback::polygamma(int n, Tensor self) -> Tensor")
-polyval = stock_operator("pullback::polyval(Tensor self, Tensor x) -> Tensor")
-positive = stock_operator("pullback::positive(Tensor self) -> Tensor")
-pow = stock_operator("pullback::pow(Tensor self, Tensor other) -> Tensor")
-pow_ = stock_operator("pullback::pow_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+polar = stock_operator("pullback::polar(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+polygamma = stock_operator("pullback::polygamma(int n, Tensor self) -> Tensor", _kernels_special)
+polyval = stock_operator("pullback::polyval(Tensor self, Tensor x) -> Tensor", _kernels_products)
+positive = stock_operator("pullback::positive(Tensor self) -> Tensor", _kernels_pointwise)
+pow = stock_operator("pullback::pow(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+pow_ = stock_operator(
+    "pullback::pow_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 pow_out = stock_operator(
-    "pullback::pow.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::pow.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-prelu = stock_operator("pullback::prelu(Tensor self, Tensor weight) -> Tensor")
+prelu = stock_operator(
+    "pullback::prelu(Tensor self, Tensor weight) -> Tensor", _kernels_nn_activation
+)
 prod = stock_operator(
-    "pullback::prod(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
+    "pullback::prod(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
-ptp = stock_operator("pullback::ptp(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor")
+ptp = stock_operator(
+    "pullback::ptp(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor",
+    _kernels_reduction,
+)
 put = stock_operator(
-    "pullback::put(Tensor self, Tensor indices, Tensor values, str mode='raise') -> Tensor"
+    "pullback::put(Tensor self, Tensor indices, Tensor values, str mode='raise') -> Tensor",
+    _kernels_indexing,
 )
 put_ = stock_operator(
-    "pullback::put_(Tensor(a!) self, Tensor indices, Tensor values, str mode='raise') -> Tensor(a!)"
+    "pullback::put_(Tensor(a!) self, Tensor indices, Tensor values, str mode='raise') -> Tensor(a!)",
+    _kernels_indexing,
 )
 put_along_axis = stock_operator(
-    "pullback::put_along_axis(Tensor self, Tensor indices, Tensor values, int? axis=-1, bool accumulate=False) -> Tensor"
+    "pullback::put_along_axis(Tensor self, Tensor indices, Tensor values, int? axis=-1, bool accumulate=False) -> Tensor",
+    _kernels_indexing,
 )
 put_along_axis_ = stock_operator(
-    "pullback::put_along_axis_(Tensor(a!) self, Tensor indices, Tensor values, int? axis=-1, bool accumulate=False) -> Tensor(a!)"
+    "pullback::put_along_axis_(Tensor(a!) self, Tensor indices, Tensor values, int? axis=-1, bool accumulate=False) -> Tensor(a!)",
+    _kernels_indexing,
 )
 quantile = stock_operator(
-    "pullback::quantile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor"
+    "pullback::quantile(Tensor self, Tensor q, int[1]? axis=None, *, str method='linear', bool keepdims=False) -> Tensor",
+    _kernels_sorting,
 )
-rad2deg = stock_operator("pullback::rad2deg(Tensor self) -> Tensor")
-rad2deg_ = stock_operator("pullback::rad2deg_(Tensor(a!) self) -> Tensor(a!)")
-rad2deg_out = stock_operator("pullback::rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-ravel = stock_operator("pullback::ravel(Tensor(a) self, str order='C') -> Tensor(a)")
-real = stock_operator("pullback::real(Tensor(a) self) -> Tensor(a)")
-reciprocal = stock_operator("pullback::reciprocal(Tensor self) -> Tensor")
-reciprocal_ = stock_operator("pullback::reciprocal_(Tensor(a!) self) -> Tensor(a!)")
+rad2deg = stock_operator("pullback::rad2deg(Tensor self) -> Tensor", _kernels_pointwise)
+rad2deg_ = stock_operator("pullback::rad2deg_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+rad2deg_out = stock_operator(
+    "pullback::rad2deg.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+ravel = stock_operator(
+    "pullback::ravel(Tensor(a) self, str order='C') -> Tensor(a)", _kernels_shape
+)
+real = stock_operator("pullback::real(Tensor(a) self) -> Tensor(a)", _kernels_pointwise)
+reciprocal = stock_operator("pullback::reciprocal(Tensor self) -> Tensor", _kernels_pointwise)
+reciprocal_ = stock_operator(
+    "pullback::reciprocal_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise
+)
 reciprocal_out = stock_operator(
-    "pullback::reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::reciprocal.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
 )
-relu = stock_operator("pullback::relu(Tensor self) -> Tensor")
-relu6 = stock_operator("pullback::relu6(Tensor self) -> Tensor")
-relu_ = stock_operator("pullback::relu_(Tensor(a!) self) -> Tensor(a!)")
-remainder = stock_operator("pullback::remainder(Tensor self, Tensor other) -> Tensor")
-remainder_ = stock_operator("pullback::remainder_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+relu = stock_operator("pullback::relu(Tensor self) -> Tensor", _kernels_nn_activation)
+relu6 = stock_operator("pullback::relu6(Tensor self) -> Tensor", _kernels_nn_activation)
+relu_ = stock_operator("pullback::relu_(Tensor(a!) self) -> Tensor(a!)", _kernels_nn_activation)
+remainder = stock_operator(
+    "pullback::remainder(Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
+remainder_ = stock_operator(
+    "pullback::remainder_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 remainder_out = stock_operator(
-    "pullback::remainder.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::remainder.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
-repeat = stock_operator("pullback::repeat(Tensor self, int[1] repeats, int? axis=None) -> Tensor")
+repeat = stock_operator(
+    "pullback::repeat(Tensor self, int[1] repeats, int? axis=None) -> Tensor", _kernels_shape
+)
 reshape = stock_operator(
-    "pullback::reshape(Tensor(a) self, int[] shape, str order='C', *, bool? copy=None) -> Tensor(a)"
+    "pullback::reshape(Tensor(a) self, int[] shape, str order='C', *, bool? copy=None) -> Tensor(a)",
+    _kernels_shape,
 )
-resize = stock_operator("pullback::resize(Tensor self, int[] shape) -> Tensor")
-rint = stock_operator("pullback::rint(Tensor self) -> Tensor")
-rint_ = stock_operator("pullback::rint_(Tensor(a!) self) -> Tensor(a!)")
-rint_out = stock_operator("pullback::rint.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
+resize = stock_operator("pullback::resize(Tensor self, int[] shape) -> Tensor", _kernels_shape)
+rint = stock_operator("pullback::rint(Tensor self) -> Tensor", _kernels_pointwise)
+rint_ = stock_operator("pullback::rint_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+rint_out = stock_operator(
+    "pullback::rint.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
 rms_norm = stock_operator(
-    "pullback::rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"
+    "pullback::rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+    _kernels_nn_norm,
 )
-roll = stock_operator("pullback::roll(Tensor self, int[1] shift, int[1]? axis=None) -> Tensor")
-rollaxis = stock_operator("pullback::rollaxis(Tensor(a) self, int axis, int start=0) -> Tensor(a)")
-rot90 = stock_operator("pullback::rot90(Tensor self, int k=1, int[2] axes=[0,1]) -> Tensor")
-round = stock_operator("pullback::round(Tensor self, int decimals=0) -> Tensor")
-round_ = stock_operator("pullback::round_(Tensor(a!) self, int decimals=0) -> Tensor(a!)")
+roll = stock_operator(
+    "pullback::roll(Tensor self, int[1] shift, int[1]? axis=None) -> Tensor", _kernels_shape
+)
+rollaxis = stock_operator(
+    "pullback::rollaxis(Tensor(a) self, int axis, int start=0) -> Tensor(a)", _kernels_shape
+)
+rot90 = stock_operator(
+    "pullback::rot90(Tensor self, int k=1, int[2] axes=[0,1]) -> Tensor", _kernels_shape
+)
+round = stock_operator("pullback::round(Tensor self, int decimals=0) -> Tensor", _kernels_pointwise)
+round_ = stock_operator(
+    "pullback::round_(Tensor(a!) self, int decimals=0) -> Tensor(a!)", _kernels_pointwise
+)
 round_out = stock_operator(
-    "pullback::round.out(Tensor self, int decimals=0, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::round.out(Tensor self, int decimals=0, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 rrelu = stock_operator(
-    "pullback::rrelu(Tensor self, float lower=0.125, float upper=0.3333333333333333, bool training=False, *, Generator? generator=None) -> Tensor"
+    "pullback::rrelu(Tensor self, float lower=0.125, float upper=0.3333333333333333, bool training=False, *, Generator? generator=None) -> Tensor",
+    _kernels_nn_activation,
 )
 scaled_dot_product_attention = stock_operator(
-    "pullback::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, Generator? generator=None) -> Tensor"
+    "pullback::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, Generator? generator=None) -> Tensor",
+    _kernels_nn,
 )
 scatter = stock_operator(
-    "pullback::scatter(Tensor self, int axis, Tensor index, Tensor src) -> Tensor"
+    "pullback::scatter(Tensor self, int axis, Tensor index, Tensor src) -> Tensor",
+    _kernels_indexing,
 )
 scatter_ = stock_operator(
-    "pullback::scatter_(Tensor(a!) self, int axis, Tensor index, Tensor src) -> Tensor(a!)"
+    "pullback::scatter_(Tensor(a!) self, int axis, Tensor index, Tensor src) -> Tensor(a!)",
+    _kernels_indexing,
 )
 scatter_add = stock_operator(
-    "pullback::scatter_add(Tensor self, int axis, Tensor index, Tensor src) -> Tensor"
+    "pullback::scatter_add(Tensor self, int axis, Tensor index, Tensor src) -> Tensor",
+    _kernels_indexing,
 )
 scatter_add_ = stock_operator(
-    "pullback::scatter_add_(Tensor(a!) self, int axis, Tensor index, Tensor src) -> Tensor(a!)"
+    "pullback::scatter_add_(Tensor(a!) self, int axis, Tensor index, Tensor src) -> Tensor(a!)",
+    _kernels_indexing,
 )
 scatter_reduce = stock_operator(
-    "pullback::scatter_reduce(Tensor self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"
+    "pullback::scatter_reduce(Tensor self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    _kernels_indexing,
 )
 scatter_reduce_ = stock_operator(
-    "pullback::scatter_reduce_(Tensor(a!) self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)"
+    "pullback::scatter_reduce_(Tensor(a!) self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)",
+    _kernels_indexing,
 )
 searchsorted = stock_operator(
-    "pullback::searchsorted(Tensor self, Tensor v, str side='left', Tensor? sorter=None) -> Tensor"
+    "pullback::searchsorted(Tensor self, Tensor v, str side='left', Tensor? sorter=None) -> Tensor",
+    _kernels_sorting,
 )
-select = stock_operator("pullback::select(Tensor(a) self, int axis, int index) -> Tensor(a)")
-selu = stock_operator("pullback::selu(Tensor self) -> Tensor")
-selu_ = stock_operator("pullback::selu_(Tensor(a!) self) -> Tensor(a!)")
-sigmoid = stock_operator("pullback::sigmoid(Tensor self) -> Tensor")
-sigmoid_ = stock_operator("pullback::sigmoid_(Tensor(a!) self) -> Tensor(a!)")
-sign = stock_operator("pullback::sign(Tensor self) -> Tensor")
-sign_ = stock_operator("pullback::sign_(Tensor(a!) self) -> Tensor(a!)")
-sign_out = stock_operator("pullback::sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-signbit = stock_operator("pullback::signbit(Tensor self) -> Tensor")
-silu = stock_operator("pullback::silu(Tensor self) -> Tensor")
-sin = stock_operator("pullback::sin(Tensor self) -> Tensor")
-sin_ = stock_operator("pullback::sin_(Tensor(a!) self) -> Tensor(a!)")
-sin_out = stock_operator("pullback::sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-sinc = stock_operator("pullback::sinc(Tensor self) -> Tensor")
-sinc_ = stock_operator("pullback::sinc_(Tensor(a!) self) -> Tensor(a!)")
-sinc_out = stock_operator("pullback::sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-sinh = stock_operator("pullback::sinh(Tensor self) -> Tensor")
-sinh_ = stock_operator("pullback::sinh_(Tensor(a!) self) -> Tensor(a!)")
-sinh_out = stock_operator("pullback::sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
+select = stock_operator(
+    "pullback::select(Tensor(a) self, int axis, int index) -> Tensor(a)", _kernels_shape
+)
+selu = stock_operator("pullback::selu(Tensor self) -> Tensor", _kernels_nn_activation)
+selu_ = stock_operator("pullback::selu_(Tensor(a!) self) -> Tensor(a!)", _kernels_nn_activation)
+sigmoid = stock_operator("pullback::sigmoid(Tensor self) -> Tensor", _kernels_special)
+sigmoid_ = stock_operator("pullback::sigmoid_(Tensor(a!) self) -> Tensor(a!)", _kernels_special)
+sign = stock_operator("pullback::sign(Tensor self) -> Tensor", _kernels_pointwise)
+sign_ = stock_operator("pullback::sign_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+sign_out = stock_operator(
+    "pullback::sign.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+signbit = stock_operator("pullback::signbit(Tensor self) -> Tensor", _kernels_pointwise)
+silu = stock_operator("pullback::silu(Tensor self) -> Tensor", _kernels_nn_activation)
+sin = stock_operator("pullback::sin(Tensor self) -> Tensor", _kernels_pointwise)
+sin_ = stock_operator("pullback::sin_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+sin_out = stock_operator(
+    "pullback::sin.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+sinc = stock_operator("pullback::sinc(Tensor self) -> Tensor", _kernels_pointwise)
+sinc_ = stock_operator("pullback::sinc_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+sinc_out = stock_operator(
+    "pullback::sinc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+sinh = stock_operator("pullback::sinh(Tensor self) -> Tensor", _kernels_pointwise)
+sinh_ = stock_operator("pullback::sinh_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+sinh_out = stock_operator(
+    "pullback::sinh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
 sliding_window_view = stock_operator(
-    "pullback::sliding_window_view(Tensor(a) self, int[1] window_shape, int[1]? axis=None) -> Tensor(a)"
+    "pullback::sliding_window_view(Tensor(a) self, int[1] window_shape, int[1]? axis=None) -> Tensor(a)",
+    _kernels_shape,
 )
 smooth_l1_loss = stock_operator(
-    "pullback::smooth_l1_loss(Tensor self, Tensor target, *, str reduction='mean', float beta=1.0) -> Tensor"
+    "pullback::smooth_l1_loss(Tensor self, Tensor target, *, str reduction='mean', float beta=1.0) -> Tensor",
+    _kernels_nn_loss,
 )
 soft_margin_loss = stock_operator(
-    "pullback::soft_margin_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor"
+    "pullback::soft_margin_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
-softmax = stock_operator("pullback::softmax(Tensor self, int axis=-1) -> Tensor")
-softmin = stock_operator("pullback::softmin(Tensor self, int axis=-1) -> Tensor")
+softmax = stock_operator(
+    "pullback::softmax(Tensor self, int axis=-1) -> Tensor", _kernels_nn_activation
+)
+softmin = stock_operator(
+    "pullback::softmin(Tensor self, int axis=-1) -> Tensor", _kernels_nn_activation
+)
 softplus = stock_operator(
-    "pullback::softplus(Tensor self, float beta=1.0, float threshold=20.0) -> Tensor"
+    "pullback::softplus(Tensor self, float beta=1.0, float threshold=20.0) -> Tensor",
+    _kernels_special,
 )
-softshrink = stock_operator("pullback::softshrink(Tensor self, float lambd=0.5) -> Tensor")
-softsign = stock_operator("pullback::softsign(Tensor self) -> Tensor")
+softshrink = stock_operator(
+    "pullback::softshrink(Tensor self, float lambd=0.5) -> Tensor", _kernels_nn_activation
+)
+softsign = stock_operator("pullback::softsign(Tensor self) -> Tensor", _kernels_nn_activation)
 sort = stock_operator(
-    "pullback::sort(Tensor self, int? axis=-1, *, bool descending=False, bool stable=True) -> Tensor"
+    "pullback::sort(Tensor self, int? axis=-1, *, bool descending=False, bool stable=True) -> Tensor",
+    _kernels_sorting,
 )
 split = stock_operator(
-    "pullback::split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]"
+    "pullback::split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]",
+    _kernels_shape,
 )
-sqrt = stock_operator("pullback::sqrt(Tensor self) -> Tensor")
-sqrt_ = stock_operator("pullback::sqrt_(Tensor(a!) self) -> Tensor(a!)")
-sqrt_out = stock_operator("pullback::sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-square = stock_operator("pullback::square(Tensor self) -> Tensor")
-square_ = stock_operator("pullback::square_(Tensor(a!) self) -> Tensor(a!)")
-square_out = stock_operator("pullback::square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-squeeze = stock_operator("pullback::squeeze(Tensor(a) self, int[1]? axis=None) -> Tensor(a)")
-stack = stock_operator("pullback::stack(Tensor[] tensors, int axis=0) -> Tensor")
+sqrt = stock_operator("pullback::sqrt(Tensor self) -> Tensor", _kernels_pointwise)
+sqrt_ = stock_operator("pullback::sqrt_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+sqrt_out = stock_operator(
+    "pullback::sqrt.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+square = stock_operator("pullback::square(Tensor self) -> Tensor", _kernels_pointwise)
+square_ = stock_operator("pullback::square_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+square_out = stock_operator(
+    "pullback::square.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+squeeze = stock_operator(
+    "pullback::squeeze(Tensor(a) self, int[1]? axis=None) -> Tensor(a)", _kernels_shape
+)
+stack = stock_operator("pullback::stack(Tensor[] tensors, int axis=0) -> Tensor", _kernels_shape)
 std = stock_operator(
-    "pullback::std(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor"
+    "pullback::std(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor",
+    _kernels_reduction,
 )
-sub = stock_operator("pullback::sub(Tensor self, Tensor other) -> Tensor")
-sub_ = stock_operator("pullback::sub_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
+sub = stock_operator("pullback::sub(Tensor self, Tensor other) -> Tensor", _kernels_pointwise)
+sub_ = stock_operator(
+    "pullback::sub_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_pointwise
+)
 sub_out = stock_operator(
-    "pullback::sub.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)"
+    "pullback::sub.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+    _kernels_pointwise,
 )
 sum = stock_operator(
-    "pullback::sum(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor"
+    "pullback::sum(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor",
+    _kernels_reduction,
 )
-swapaxes = stock_operator("pullback::swapaxes(Tensor(a) self, int axis1, int axis2) -> Tensor(a)")
+swapaxes = stock_operator(
+    "pullback::swapaxes(Tensor(a) self, int axis1, int axis2) -> Tensor(a)", _kernels_shape
+)
 take = stock_operator(
-    "pullback::take(Tensor self, Tensor indices, int? axis=None, str mode='raise') -> Tensor"
+    "pullback::take(Tensor self, Tensor indices, int? axis=None, str mode='raise') -> Tensor",
+    _kernels_indexing,
 )
 take_along_axis = stock_operator(
-    "pullback::take_along_axis(Tensor self, Tensor indices, int? axis=-1) -> Tensor"
+    "pullback::take_along_axis(Tensor self, Tensor indices, int? axis=-1) -> Tensor",
+    _kernels_indexing,
 )
-tan = stock_operator("pullback::tan(Tensor self) -> Tensor")
-tan_ = stock_operator("pullback::tan_(Tensor(a!) self) -> Tensor(a!)")
-tan_out = stock_operator("pullback::tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-tanh = stock_operator("pullback::tanh(Tensor self) -> Tensor")
-tanh_ = stock_operator("pullback::tanh_(Tensor(a!) self) -> Tensor(a!)")
-tanh_out = stock_operator("pullback::tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-tanhshrink = stock_operator("pullback::tanhshrink(Tensor self) -> Tensor")
+tan = stock_operator("pullback::tan(Tensor self) -> Tensor", _kernels_pointwise)
+tan_ = stock_operator("pullback::tan_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+tan_out = stock_operator(
+    "pullback::tan.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+tanh = stock_operator("pullback::tanh(Tensor self) -> Tensor", _kernels_pointwise)
+tanh_ = stock_operator("pullback::tanh_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+tanh_out = stock_operator(
+    "pullback::tanh.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+tanhshrink = stock_operator("pullback::tanhshrink(Tensor self) -> Tensor", _kernels_nn_activation)
 tensordot = stock_operator(
-    "pullback::tensordot(Tensor self, Tensor other, __torch__.torch.classes.pullback.Axes? axes=None) -> Tensor"
+    "pullback::tensordot(Tensor self, Tensor other, __torch__.torch.classes.pullback.Axes? axes=None) -> Tensor",
+    _kernels_products,
 )
 threshold = stock_operator(
-    "pullback::threshold(Tensor self, float threshold, float value) -> Tensor"
+    "pullback::threshold(Tensor self, float threshold, float value) -> Tensor",
+    _kernels_nn_activation,
 )
 threshold_ = stock_operator(
-    "pullback::threshold_(Tensor(a!) self, float threshold, float value) -> Tensor(a!)"
+    "pullback::threshold_(Tensor(a!) self, float threshold, float value) -> Tensor(a!)",
+    _kernels_nn_activation,
 )
-tile = stock_operator("pullback::tile(Tensor self, int[1] reps) -> Tensor")
+tile = stock_operator("pullback::tile(Tensor self, int[1] reps) -> Tensor", _kernels_shape)
 topk = stock_operator(
-    "pullback::topk(Tensor self, int k, int axis=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"
+    "pullback::topk(Tensor self, int k, int axis=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+    _kernels_sorting,
 )
 trace = stock_operator(
-    "pullback::trace(Tensor self, int offset=0, int axis1=0, int axis2=1, dtype? dtype=None) -> Tensor"
+    "pullback::trace(Tensor self, int offset=0, int axis1=0, int axis2=1, dtype? dtype=None) -> Tensor",
+    _kernels_products,
 )
 trapezoid = stock_operator(
-    "pullback::trapezoid(Tensor self, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor"
+    "pullback::trapezoid(Tensor self, Tensor? x=None, Scalar dx=1.0, int axis=-1) -> Tensor",
+    _kernels_reduction,
 )
 tri = stock_operator(
-    "pullback::tri(int n_rows, int? n_cols=None, int k=0, dtype? dtype=None) -> Tensor"
+    "pullback::tri(int n_rows, int? n_cols=None, int k=0, dtype? dtype=None) -> Tensor",
+    _kernels_creation,
 )
-tril = stock_operator("pullback::tril(Tensor self, int k=0) -> Tensor")
+tril = stock_operator("pullback::tril(Tensor self, int k=0) -> Tensor", _kernels_shape)
 triplet_margin_loss = stock_operator(
-    "pullback::triplet_margin_loss(Tensor self, Tensor positive, Tensor negative, *, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, str reduction='mean') -> Tensor"
+    "pullback::triplet_margin_loss(Tensor self, Tensor positive, Tensor negative, *, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, str reduction='mean') -> Tensor",
+    _kernels_nn_loss,
 )
-triu = stock_operator("pullback::triu(Tensor self, int k=0) -> Tensor")
-trunc = stock_operator("pullback::trunc(Tensor self) -> Tensor")
-trunc_ = stock_operator("pullback::trunc_(Tensor(a!) self) -> Tensor(a!)")
-trunc_out = stock_operator("pullback::trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)")
-unbind = stock_operator("pullback::unbind(Tensor(a) self, int axis=0) -> Tensor(a)[]")
+triu = stock_operator("pullback::triu(Tensor self, int k=0) -> Tensor", _kernels_shape)
+trunc = stock_operator("pullback::trunc(Tensor self) -> Tensor", _kernels_pointwise)
+trunc_ = stock_operator("pullback::trunc_(Tensor(a!) self) -> Tensor(a!)", _kernels_pointwise)
+trunc_out = stock_operator(
+    "pullback::trunc.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", _kernels_pointwise
+)
+unbind = stock_operator(
+    "pullback::unbind(Tensor(a) self, int axis=0) -> Tensor(a)[]", _kernels_shape
+)
 unfold = stock_operator(
-    "pullback::unfold(Tensor(a) self, int axis, int size, int step=1) -> Tensor(a)"
+    "pullback::unfold(Tensor(a) self, int axis, int size, int step=1) -> Tensor(a)", _kernels_shape
 )
 unique_all = stock_operator(
-    "pullback::unique_all(Tensor self) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)"
+    "pullback::unique_all(Tensor self) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)",
+    _kernels_sorting,
 )
 unique_counts = stock_operator(
-    "pullback::unique_counts(Tensor self) -> (Tensor values, Tensor counts)"
+    "pullback::unique_counts(Tensor self) -> (Tensor values, Tensor counts)", _kernels_sorting
 )
 unique_inverse = stock_operator(
-    "pullback::unique_inverse(Tensor self) -> (Tensor values, Tensor inverse_indices)"
+    "pullback::unique_inverse(Tensor self) -> (Tensor values, Tensor inverse_indices)",
+    _kernels_sorting,
 )
-unique_values = stock_operator("pullback::unique_values(Tensor self) -> Tensor")
+unique_values = stock_operator("pullback::unique_values(Tensor self) -> Tensor", _kernels_sorting)
 vander = stock_operator(
-    "pullback::vander(Tensor self, int? n=None, bool increasing=False) -> Tensor"
+    "pullback::vander(Tensor self, int? n=None, bool increasing=False) -> Tensor", _kernels_creation
 )
 var = stock_operator(
-    "pullback::var(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor"
+    "pullback::var(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor",
+    _kernels_reduction,
 )
-vdot = stock_operator("pullback::vdot(Tensor self, Tensor other) -> Tensor")
-vecdot = stock_operator("pullback::vecdot(Tensor self, Tensor other, *, int axis=-1) -> Tensor")
-view_as_complex = stock_operator("pullback::view_as_complex(Tensor(a) self) -> Tensor(a)")
-view_as_real = stock_operator("pullback::view_as_real(Tensor(a) self) -> Tensor(a)")
+vdot = stock_operator("pullback::vdot(Tensor self, Tensor other) -> Tensor", _kernels_products)
+vecdot = stock_operator(
+    "pullback::vecdot(Tensor self, Tensor other, *, int axis=-1) -> Tensor", _kernels_products
+)
+view_as_complex = stock_operator(
+    "pullback::view_as_complex(Tensor(a) self) -> Tensor(a)", _kernels_pointwise
+)
+view_as_real = stock_operator(
+    "pullback::view_as_real(Tensor(a) self) -> Tensor(a)", _kernels_pointwise
+)
 vsplit = stock_operator(
-    "pullback::vsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]"
+    "pullback::vsplit(Tensor(a) self, int[1] indices_or_sections) -> Tensor(a)[]", _kernels_shape
 )
-vstack = stock_operator("pullback::vstack(Tensor[] tensors) -> Tensor")
-where = stock_operator("pullback::where(Tensor condition, Tensor self, Tensor other) -> Tensor")
+vstack = stock_operator("pullback::vstack(Tensor[] tensors) -> Tensor", _kernels_shape)
+where = stock_operator(
+    "pullback::where(Tensor condition, Tensor self, Tensor other) -> Tensor", _kernels_pointwise
+)
 window_backward = stock_operator(
-    "pullback::window_backward(Tensor grad_output, int[] shape, int[1] window_shape, int[1]? axis=None) -> Tensor"
+    "pullback::window_backward(Tensor grad_output, int[] shape, int[1] window_shape, int[1]? axis=None) -> Tensor",
+    _kernels_shape,
 )
-xlog1py = stock_operator("pullback::xlog1py(Tensor self, Tensor other) -> Tensor")
-xlogy = stock_operator("pullback::xlogy(Tensor self, Tensor other) -> Tensor")
-xlogy_ = stock_operator("pullback::xlogy_(Tensor(a!) self, Tensor other) -> Tensor(a!)")
-zero_ = stock_operator("pullback::zero_(Tensor(a!) self) -> Tensor(a!)")
-zeros = stock_operator("pullback::zeros(int[] shape, dtype? dtype=None) -> Tensor")
-zeros_like = stock_operator("pullback::zeros_like(Tensor self, dtype? dtype=None) -> Tensor")
+xlog1py = stock_operator("pullback::xlog1py(Tensor self, Tensor other) -> Tensor", _kernels_special)
+xlogy = stock_operator("pullback::xlogy(Tensor self, Tensor other) -> Tensor", _kernels_special)
+xlogy_ = stock_operator(
+    "pullback::xlogy_(Tensor(a!) self, Tensor other) -> Tensor(a!)", _kernels_special
+)
+zero_ = stock_operator("pullback::zero_(Tensor(a!) self) -> Tensor(a!)", _kernels_indexing)
+zeros = stock_operator(
+    "pullback::zeros(int[] shape, dtype? dtype=None) -> Tensor", _kernels_creation
+)
+zeros_like = stock_operator(
+    "pullback::zeros_like(Tensor self, dtype? dtype=None) -> Tensor", _kernels_creation
+)

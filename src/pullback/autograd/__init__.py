@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pullback.autograd import forward_ad, function, graph
+import typing as _typing
+
 from pullback.autograd import not_registered as _not_registered  # noqa: F401 - takes the results
 from pullback.autograd.anomaly import (
     detect_anomaly,
@@ -12,9 +13,7 @@ from pullback.autograd.anomaly import (
     set_detect_anomaly,
 )
 from pullback.autograd.api import backward, grad
-from pullback.autograd.function import Function
 from pullback.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
-from pullback.autograd.graph import SavedTensor
 from pullback.autograd.modes import (
     enable_grad,
     inference_mode,
@@ -27,7 +26,23 @@ from pullback.autograd.modes import (
 )
 from pullback.autograd.node_methods import attach_methods as _attach_node_methods
 from pullback.autograd.tensor_methods import attach_methods as _attach_tensor_methods
-from pullback.autograd.why import why_no_grad
+from pullback.lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.autograd import forward_ad, function, functional, graph
+    from pullback.autograd.function import Function
+    from pullback.autograd.graph import SavedTensor
+    from pullback.autograd.why import why_no_grad
+else:
+    __getattr__, __dir__ = _lazy_names(
+        __name__,
+        {
+            "pullback.autograd": ["forward_ad", "function", "functional", "graph"],
+            "pullback.autograd.function": ["Function"],
+            "pullback.autograd.graph": ["SavedTensor"],
+            "pullback.autograd.why": ["why_no_grad"],
+        },
+    )
 
 __all__ = [
     "Function",
@@ -38,6 +53,7 @@ __all__ = [
     "enable_grad",
     "forward_ad",
     "function",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pullback.autograd.node import Node
 from pullback.dispatch.table import LOCK, observe_calls
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import traceback
+else:
+    traceback = lazy_module("traceback")
 
 __all__ = [
     "detect_anomaly",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,13 +22,18 @@ from pullback.autograd.running import current_graph_task
 from pullback.autograd.seeds import Root, Seeds, listed, seeds_of
 from pullback.autograd.traversal import is_in_order
 from pullback.autograd.view import edge_of, requires_grad
-from pullback.batching.crossing import add_level
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError, AutogradValueError
+from pullback.lazy import lazy_module
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import TRACKED, Tensor, fresh, share_counter, zeros_beside
+
+if TYPE_CHECKING:
+    from pullback.batching import crossing
+else:
+    crossing = lazy_module("pullback.batching.crossing")
 
 __all__ = ["Inputs", "backward", "backward_of_loss", "grad"]
 
@@ -261,7 +266,7 @@ def _in_level(row: Tensor, number: int) -> Tensor:
     """A gradient with its first axis as a level; by an operator only if that is to be recorded."""
     if row._flags & (REQUIRES_GRAD | PLAIN_VIEW | DUAL):
         return tensors._add_level(row, 0, number)  # type: ignore[no-any-return]
-    return fresh(add_level(row._array, 0, number))
+    return fresh(crossing.add_level(row._array, 0, number))
 
 
 def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:

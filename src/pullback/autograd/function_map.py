@@ -15,16 +15,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.autograd.level import has_transform_since
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import requires_grad
-from pullback.batching import apply_rule
 from pullback.errors import AutogradError
+from pullback.lazy import lazy_module
 from pullback.tensor.batched import levels_of
 from pullback.tensor.levels import is_active
 from pullback.tensor.tensor import Tensor, version_of
+
+if TYPE_CHECKING:
+    from pullback import batching
+else:
+    batching = lazy_module("pullback.batching")
 
 __all__ = ["call_outside", "forward_of_samples", "innermost_level", "outside_of"]
 
@@ -38,7 +43,7 @@ def innermost_level(args: Iterable[Any]) -> int | None:
 def forward_of_samples(cls: Any, has_rule: bool) -> Callable[..., Any]:
     """What computes the results of a user function for all samples."""
     if has_rule:
-        return partial(apply_rule, cls.vmap, cls.forward)
+        return partial(batching.apply_rule, cls.vmap, cls.forward)
     if cls.generate_vmap_rule:
         return lambda args, kwargs: cls.forward(*args, **kwargs)
     raise AutogradError(
@@ -83,7 +88,7 @@ def call_outside(
             )
         return returned
 
-    return lambda args, kwargs: apply_rule(rule, plain, args, kwargs, tensors)
+    return lambda args, kwargs: batching.apply_rule(rule, plain, args, kwargs, tensors)
 
 
 def _shared(name: str, level: int, value: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """The two worlds in which a derivative formula can run: raw arrays, and tensors that record.
 
 A generated formula reads ``xp.conj(other)``; `xp` is one of the two namespaces below. Both offer
-every operator under its name, filled in by the generated modules, and what the engine itself needs.
-Raw arrays are the fast road; tensors are taken when the gradient is to be differentiated again.
+every operator under its name and what the engine itself needs. Operators stand in a namespace when
+their table is loaded, which the first formula that asks for one brings about. Raw arrays are the
+fast road; tensors are taken when the gradient is to be differentiated again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pullback.autograd.saved import (
     load_tensor,
 )
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
+from pullback.dispatch.table import ENTRIES
 from pullback.errors import AutogradError, InferenceError
 from pullback.kernels.broadcasting import PRODUCT, axes_to, product_to, sum_first
 from pullback.tensor.memory import check_writable, empty_in_layout
@@ -34,7 +36,7 @@ from pullback.tensor.tensor import (
     zeros_beside,
 )
 
-__all__ = ["Namespace", "arrays", "owned_copy", "tensors"]
+__all__ = ["Namespace", "arrays", "load_missing", "owned_copy", "tensors"]
 
 
 _reduce: Callable[..., Any] = np.add.reduce
@@ -42,7 +44,7 @@ _SMALL = 16_384  # elements; below it, filling an array beats making a view with
 
 
 class Namespace:
-    """Functions by name; operators are added by ``pullback._generated.register``."""
+    """Functions by name; what is missing is loaded, and stays."""
 
     def __init__(self, name: str, load: Callable[..., Any], load_output: Callable[..., Any]):
         self.name = name
@@ -52,6 +54,10 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # Python's own questions, not a formula's
             raise AttributeError(name)
+        for load in _loaders:
+            load(name)
+            if name in vars(self):
+                return vars(self)[name]
         raise AutogradError(f"a formula calls {name!r}, which the namespace {self.name} lacks")
 
     def __repr__(self) -> str:
@@ -265,6 +271,20 @@ def owned_copy(grad: NDArray[Any], leaf: NDArray[Any]) -> NDArray[Any]:
 
 def _axes(array: NDArray[Any]) -> list[tuple[int, int]]:
     return list(zip(array.shape, array.strides, strict=True))
+
+
+def _load_operator(name: str) -> None:
+    entry = ENTRIES.get(f"pullback::{name}")
+    if entry is not None:
+        entry.load()
+
+
+_loaders: list[Callable[[str], None]] = [_load_operator]
+
+
+def load_missing(load: Callable[[str], None]) -> None:
+    """Has ``load(name)`` called for a name that no operator has, so that it puts it in place."""
+    _loaders.append(load)
 
 
 arrays = _Arrays("arrays", load_array, load_output_array)

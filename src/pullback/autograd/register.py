@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.around import (
@@ -25,8 +25,7 @@ from pullback.autograd.around import (
 from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.view import requires_grad
-from pullback.batching import declare, is_random, random_kernel
-from pullback.dispatch import fallthrough_kernel
+from pullback.batching.rules import declare, is_random
 from pullback.dispatch.keys import (
     DUAL,
     KEY_BITS,
@@ -39,10 +38,16 @@ from pullback.dispatch.keys import (
     highest_key,
 )
 from pullback.dispatch.modes import INFERENCE, MAPPING, SAVED_HOOKS, TRANSFORM, get_state
-from pullback.dispatch.table import Kernel, OperatorEntry
+from pullback.dispatch.table import Kernel, OperatorEntry, fallthrough_kernel
+from pullback.lazy import lazy_module
 from pullback.meta import RULES, meta_kernel
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
+
+if TYPE_CHECKING:
+    from pullback.batching import random
+else:
+    random = lazy_module("pullback.batching.random")
 
 __all__ = ["Function", "refreshing", "register", "register_composite"]
 
@@ -80,31 +85,30 @@ def register(
     if array_function is not None:
         setattr(arrays, name, array_function)
     plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu, entry.name))
-    entry.kernels[DispatchKey.CPU] = [plain]
+    kernels = [plain]
     if factory:
-        select = DispatchKey.BackendSelect
-        entry.kernels[select] = [Kernel(cpu, select, linker=_select_backend)]
+        kernels.append(Kernel(cpu, DispatchKey.BackendSelect, linker=_select_backend))
     if meta is not None:
-        entry.kernels[DispatchKey.Meta] = [_meta_kernel(meta, cpu)]
+        kernels.append(_meta_kernel(meta, cpu))
     stock = cpu
     around: Function = partial(record_around, differentiable=differentiable)
     if view is not None:
         stock = view
         around = partial(record_view_around, name=name)
-        _register_books(entry, plain, view, partial(view_around, name=name))
+        kernels.append(_books(plain, view, partial(view_around, name=name)))
     elif inplace is not None:
         stock = inplace
         around = record_write_around
-        _register_books(entry, plain, inplace, write_around)
+        kernels.append(_books(plain, inplace, write_around))
     key = DispatchKey.Autograd
     if record is None:
-        kernel = Kernel(fallthrough_kernel, key, fallthrough=True)
+        kernels.append(Kernel(fallthrough_kernel, key, fallthrough=True))
     else:
         dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
-        kernel = Kernel(record, key, linker=link, goes_on_with=after_autograd)
-    entry.kernels[key] = [kernel]
+        kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
+    entry.fill({kernel.key: [kernel] for kernel in kernels})
 
 
 def _dual_maker(
@@ -131,11 +135,11 @@ def register_composite(entry: OperatorEntry, function: Function, kernel: Functio
     name = entry.name.removeprefix("pullback::").replace(".", "_")
     setattr(tensors, name, function)
     key = DispatchKey.CompositeImplicitAutograd
-    entry.kernels[key] = [Kernel(kernel, key)]
+    entry.fill({key: [Kernel(kernel, key)]})
 
 
-def _register_books(entry: OperatorEntry, plain: Kernel, fused: Function, around: Function) -> None:
-    """Registers what keeps versions and views: `fused` where ours computes, else `around` it."""
+def _books(plain: Kernel, fused: Function, around: Function) -> Kernel:
+    """The kernel that keeps versions and views: `fused` where ours computes, else `around` it."""
 
     def link(operator: Any, flags: int) -> Function:
         below = flags & after_ADInplaceOrView
@@ -144,8 +148,7 @@ def _register_books(entry: OperatorEntry, plain: Kernel, fused: Function, around
         return around(alone(operator.below(below)))  # type: ignore[no-any-return]
 
     key = DispatchKey.ADInplaceOrView
-    kernel = Kernel(fused, key, linker=link, goes_on_with=after_ADInplaceOrView)
-    entry.kernels[key] = [kernel]
+    return Kernel(fused, key, linker=link, goes_on_with=after_ADInplaceOrView)
 
 
 def _linker(
@@ -211,7 +214,7 @@ def _marking(kernel: Function, name: str, is_own: bool = False) -> Function:
         if modes & MAPPING:
             draws = is_random(name) if draws is None else draws
             if draws:
-                return random_kernel(name)(*args, **kwargs)
+                return random.random_kernel(name)(*args, **kwargs)
         results = kernel(*args, **kwargs)
         if type(results) is Tensor and modes & (TRANSFORM | MAPPING) and not modes & INFERENCE:
             # By far the most usual case, without a loop.

@@ -1,11 +1,30 @@
-"""Operators on many samples at once: the kernels for tensors that hold a ``BatchedArray``."""
+"""Operators on many samples at once: the kernels for tensors that hold a ``BatchedArray``.
+
+The fallback that finds them is registered from the start; they are loaded with the first mapped
+function.
+"""
 
 from __future__ import annotations
 
-from pullback.batching.kernels import batched_kernel
-from pullback.batching.random import random_kernel
+import typing as _typing
+
+from pullback.batching import fallback as _fallback  # noqa: F401 - registers it
 from pullback.batching.rules import declare, is_random, set_rule
-from pullback.batching.tensor_rules import VmapInfo, apply_rule
+from pullback.lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.batching.kernels import batched_kernel
+    from pullback.batching.random import random_kernel
+    from pullback.batching.tensor_rules import VmapInfo, apply_rule
+else:
+    __getattr__, __dir__ = _lazy_names(
+        __name__,
+        {
+            "pullback.batching.kernels": ["batched_kernel"],
+            "pullback.batching.random": ["random_kernel"],
+            "pullback.batching.tensor_rules": ["VmapInfo", "apply_rule"],
+        },
+    )
 
 __all__ = [
     "VmapInfo",

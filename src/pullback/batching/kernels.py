@@ -1,4 +1,4 @@
-"""The kernels of tensors with many samples: one fallback at the key ``Python`` for all operators.
+"""The kernels of tensors with many samples, which ``fallback.py`` links for all operators.
 
 Linking finds an operator's rule once; a call brings the arguments' levels together, runs the rule
 on arrays and wraps what it returns. Everything here lies below autograd and the books of versions
@@ -19,10 +19,8 @@ from pullback.batching.random import random_kernel
 from pullback.batching.rules import array_rule, is_random, tensor_rule
 from pullback.batching.tensor_rules import rule_kernel
 from pullback.batching.writes import write_kernel
-from pullback.dispatch import registry
 from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.modes import INFERENCE, get_state
-from pullback.dispatch.table import Kernel
 from pullback.kernels.batching import Rule
 from pullback.schema import SchemaKind
 from pullback.tensor.batched import BatchedArray, batched
@@ -195,9 +193,3 @@ def _of_many(rule: Rule, loop: Function) -> Function:
         return finished(found, levels, sizes)
 
     return call
-
-
-_place = f"{__file__}:{batched_kernel.__code__.co_firstlineno}"
-registry.register_fallback(
-    Kernel(batched_kernel, DispatchKey.Python, _place, linker=batched_kernel)
-)

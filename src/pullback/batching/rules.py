@@ -7,16 +7,21 @@ table entry names. A custom operator may have a rule on tensors, which takes the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.dispatch import registry
 from pullback.dispatch.table import LOCK
-from pullback.kernels.batching import RULES, Rule, rule_of_class
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pullback.kernels import batching as array_rules
+else:
+    array_rules = lazy_module("pullback.kernels.batching")
 
 __all__ = ["array_rule", "declare", "is_random", "set_rule", "tensor_rule"]
 
 _classes: dict[str, tuple[str, Callable[..., Any]]] = {}
-_made: dict[str, Rule] = {}
+_made: dict[str, array_rules.Rule] = {}
 _tensor_rules: dict[str, Callable[..., Any]] = {}
 _random: set[str] = set()
 _STOCK = "pullback::"
@@ -35,18 +40,27 @@ def declare(name: str, kind: str, function: Callable[..., Any] | None) -> None:
 
 def is_random(name: str) -> bool:
     """Whether an operator draws random numbers."""
+    _load(name)
     return name in _random
 
 
-def array_rule(name: str) -> Rule | None:
+def _load(name: str) -> None:
+    """Has an operator declared: that is done where its kernels are registered."""
+    entry = registry.find(name)
+    if entry is not None:
+        entry.load()
+
+
+def array_rule(name: str) -> array_rules.Rule | None:
     """The rule of an operator on arrays, if there is one."""
     found = _made.get(name)
     if found is None:
+        _load(name)
         if name.startswith(_STOCK):
-            found = RULES.get(name.removeprefix(_STOCK))
+            found = array_rules.RULES.get(name.removeprefix(_STOCK))
         if found is None and name in _classes:
             kind, function = _classes[name]
-            found = rule_of_class(kind, name.rpartition("::")[2], function)
+            found = array_rules.rule_of_class(kind, name.rpartition("::")[2], function)
         if found is not None:
             _made[name] = found
     return found

@@ -6,26 +6,31 @@ the kernel for CompositeImplicitAutograd.
 
 from __future__ import annotations
 
-from pullback.composites import (
-    creation,
-    einsum,
-    fft,
-    indexing,
-    linalg,
-    nn,
-    nn_activation,
-    nn_conv,
-    nn_distance,
-    nn_loss,
-    nn_norm,
-    nn_pool,
-    pointwise,
-    products,
-    reduction,
-    shape,
-    sorting,
-    special,
-)
+import typing as _typing
+
+from pullback.lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.composites import (
+        creation,
+        einsum,
+        fft,
+        indexing,
+        linalg,
+        nn,
+        nn_activation,
+        nn_conv,
+        nn_distance,
+        nn_loss,
+        nn_norm,
+        nn_pool,
+        pointwise,
+        products,
+        reduction,
+        shape,
+        sorting,
+        special,
+    )
 
 __all__ = [
     "creation",
@@ -47,3 +52,6 @@ __all__ = [
     "sorting",
     "special",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy_names(__name__, {__name__: __all__})

@@ -6,10 +6,9 @@ Knows neither tensors nor NumPy. A dispatchable value is any object with an int 
 
 from __future__ import annotations
 
+import typing as _typing
+
 from pullback.dispatch.autograd_fallback import autograd_fallback_mode, set_autograd_fallback_mode
-from pullback.dispatch.dump import DispatchTable
-from pullback.dispatch.explain import Explanation
-from pullback.dispatch.functional import define, impl
 from pullback.dispatch.keys import (
     DispatchKey,
     DispatchKeySet,
@@ -18,7 +17,6 @@ from pullback.dispatch.keys import (
     parse_key,
     runtime_keys_of,
 )
-from pullback.dispatch.library import Library, fallthrough_kernel
 from pullback.dispatch.modes import (
     AutoDispatchBelowADInplaceOrView,
     AutoDispatchBelowAutograd,
@@ -31,10 +29,34 @@ from pullback.dispatch.modes import (
     is_grad_enabled,
 )
 from pullback.dispatch.operator import OpOverload, OpOverloadPacket
-from pullback.dispatch.python_dispatcher import PythonDispatcher
-from pullback.dispatch.queries import explain, find_dangling_impls, get_kernel, get_operator
 from pullback.dispatch.registry import RegistrationHandle
-from pullback.dispatch.table import Entry, Kernel
+from pullback.dispatch.table import Entry, Kernel, fallthrough_kernel
+from pullback.lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.dispatch.dump import DispatchTable
+    from pullback.dispatch.explanation import Explanation
+    from pullback.dispatch.functional import define, impl
+    from pullback.dispatch.library import Library
+    from pullback.dispatch.python_dispatcher import PythonDispatcher
+    from pullback.dispatch.queries import explain, find_dangling_impls, get_kernel, get_operator
+else:
+    __getattr__, __dir__ = _lazy_names(
+        __name__,
+        {
+            "pullback.dispatch.dump": ["DispatchTable"],
+            "pullback.dispatch.explanation": ["Explanation"],
+            "pullback.dispatch.functional": ["define", "impl"],
+            "pullback.dispatch.library": ["Library"],
+            "pullback.dispatch.python_dispatcher": ["PythonDispatcher"],
+            "pullback.dispatch.queries": [
+                "explain",
+                "find_dangling_impls",
+                "get_kernel",
+                "get_operator",
+            ],
+        },
+    )
 
 __all__ = [
     "AutoDispatchBelowADInplaceOrView",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pullback.dispatch import registry
 from pullback.dispatch.caller import warn_caller
@@ -22,11 +22,12 @@ from pullback.dispatch.keys import (
     DispatchKey,
     after_autograd,
 )
-from pullback.dispatch.library import fallthrough_kernel
 from pullback.dispatch.operator import OpOverload
-from pullback.dispatch.table import Kernel
+from pullback.dispatch.table import Kernel, fallthrough_kernel
 from pullback.errors import AutogradNotRegisteredError, DispatchError, KernelNotFoundError
-from pullback.schema import FunctionSchema
+
+if TYPE_CHECKING:
+    from pullback.schema import FunctionSchema
 
 __all__ = [
     "Record",

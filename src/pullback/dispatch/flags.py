@@ -6,9 +6,10 @@ For the roads that have time. The compiled call functions of ``calling.py`` do t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback.schema import FunctionSchema
+if TYPE_CHECKING:
+    from pullback.schema import FunctionSchema
 
 __all__ = ["argument_flags", "flag_collector"]
 

@@ -16,12 +16,17 @@ The order of everything is PyTorch's, reduced to the keys that a NumPy library n
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pullback.errors import DispatchKeyError
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = lazy_module("difflib")
 
 __all__ = [
     "ALIAS_KEYS",

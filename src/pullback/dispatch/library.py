@@ -9,18 +9,15 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pullback.dispatch import registry
 from pullback.dispatch.caller import caller_location
 from pullback.dispatch.keys import DispatchKey, KeyLike, parse_key
 from pullback.dispatch.operator import OpOverload
-from pullback.dispatch.queries import get_operator
 from pullback.dispatch.registry import RegistrationHandle
-from pullback.dispatch.table import LOCK, Kernel, OperatorEntry
-from pullback.dispatch.tags import check_tags
+from pullback.dispatch.table import LOCK, Kernel, OperatorEntry, fallthrough_kernel
 from pullback.errors import (
     DestroyedLibraryError,
     DispatchKeyError,
@@ -29,7 +26,16 @@ from pullback.errors import (
     RegistrationError,
     SchemaError,
 )
-from pullback.schema import FunctionSchema, parse_operator_name, parse_schema
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pullback import schema as language
+    from pullback.dispatch import queries
+    from pullback.dispatch import tags as tag_rules
+else:
+    language = lazy_module("pullback.schema")
+    queries = lazy_module("pullback.dispatch.queries")
+    tag_rules = lazy_module("pullback.dispatch.tags")
 
 __all__ = ["Kind", "Library", "fallthrough_kernel"]
 
@@ -37,18 +43,6 @@ Kind = Literal["DEF", "FRAGMENT", "IMPL"]
 
 _RESERVED_NAMESPACES = ("prim",)
 _FALLBACK_NAMESPACE = "_"  # the namespace that stands for every operator
-
-
-def fallthrough_kernel(*_: Any, **__: Any) -> Any:
-    """Registered in place of a kernel: calls skip the key, as if the tensors did not have it.
-
-    >>> with Library("falls", "DEF") as lib:
-    ...     _ = lib.define("f(Tensor x) -> Tensor")
-    ...     _ = lib.impl("f", fallthrough_kernel, "AutogradCPU")
-    ...     lib.is_registered("f", "AutogradCPU")
-    True
-    """
-    raise NotImplementedError("fallthrough_kernel marks a key to be skipped; it is never called")
 
 
 class Library:
@@ -117,11 +111,11 @@ class Library:
                 f"Cannot define an operator inside of a TORCH_LIBRARY_IMPL block (a library of "
                 f"kind 'IMPL'); make the library of {self.ns!r} with kind 'DEF' or 'FRAGMENT'"
             )
-        parsed = parse_schema(schema, dialect="loose")
+        parsed = language.parse_schema(schema, dialect="loose")
         _check_argument_names(parsed)
-        kept = check_tags(parsed, tags)
+        kept = tag_rules.check_tags(parsed, tags)
         name = self._qualify(str(parsed.name))
-        parsed = replace(parsed, name=replace(parsed.name, namespace=self.ns))
+        parsed = parsed.in_namespace(self.ns)
         with LOCK:
             self._check_alive()  # again: it may have ended meanwhile
             registry.replace_same_place(name, location)
@@ -213,7 +207,7 @@ class Library:
         ...     lib.operator("f")
         <OpOverload(op='named.f', overload='default')>
         """
-        return get_operator(self._qualify(name) if isinstance(name, str) else name)
+        return queries.get_operator(self._qualify(name) if isinstance(name, str) else name)
 
     def is_registered(self, op_name: str | OpOverload, dispatch_key: KeyLike) -> bool:
         """Whether any library has a kernel for the operator at this very key."""
@@ -294,7 +288,7 @@ class Library:
             _check_signature(kernel, schema, name)
 
 
-def _check_argument_names(schema: FunctionSchema) -> None:
+def _check_argument_names(schema: language.FunctionSchema) -> None:
     for argument in schema.arguments.flat_all:
         if argument.name.startswith("_pb_"):
             raise RegistrationError(
@@ -310,7 +304,7 @@ def _operator_name(op_name: str | OpOverload) -> str:
         return op_name.name()
     if isinstance(op_name, str):
         try:
-            return str(parse_operator_name(op_name))
+            return str(language.parse_operator_name(op_name))
         except SchemaError as error:
             reason = str(error).partition(": ")[2]
             raise RegistrationError(f"{op_name!r} is no name of an operator: {reason}") from None
@@ -346,7 +340,7 @@ def _stacked_kernels(entry: OperatorEntry | None) -> list[Kernel]:
     return [] if entry is None else [k for stack in entry.kernels.values() for k in stack]
 
 
-def _check_signature(kernel: Kernel, schema: FunctionSchema, name: str) -> None:
+def _check_signature(kernel: Kernel, schema: language.FunctionSchema, name: str) -> None:
     """Refuses a kernel that could never be called with the schema's arguments."""
     try:
         signature = inspect.signature(kernel.fn)

@@ -8,18 +8,25 @@ between the caller and the lookup.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pullback.dispatch.calling import compile_calls
-from pullback.dispatch.dump import DispatchTable
-from pullback.dispatch.explain import Explanation, explain_call
 from pullback.dispatch.keys import KeyLike, parse_key
 from pullback.dispatch.table import ENTRIES, LOCK, OperatorEntry, no_longer_defined
 from pullback.errors import BindError, OperatorNotFoundError
-from pullback.schema import FunctionSchema
-from pullback.schema.bind import Binder
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import difflib
+
+    from pullback.dispatch import calling, dump, explanation
+    from pullback.schema import FunctionSchema, bind
+else:
+    difflib = lazy_module("difflib")
+    calling = lazy_module("pullback.dispatch.calling")
+    dump = lazy_module("pullback.dispatch.dump")
+    explanation = lazy_module("pullback.dispatch.explanation")
+    bind = lazy_module("pullback.schema.bind")
 
 __all__ = ["OpOverload", "OpOverloadPacket", "operator_named"]
 
@@ -45,7 +52,7 @@ class OpOverload:
     def __init__(self, entry: OperatorEntry, packet: OpOverloadPacket):
         self._entry = entry
         self._packet = packet
-        self._binder: Binder | None = None
+        self._binder: bind.Binder | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the operator. This one runs once: a compiled operator's class has its own."""
@@ -66,7 +73,7 @@ class OpOverload:
         """This operator, with its call functions made."""
         with LOCK:
             if type(self) is OpOverload:
-                calls = compile_calls(self._entry, self._bound())
+                calls = calling.compile_calls(self._entry, self._bound())
                 namespace = {
                     "__slots__": (),
                     "__call__": calls.checked,
@@ -77,10 +84,10 @@ class OpOverload:
                 self.__class__ = type("OpOverload", (OpOverload,), namespace)
             return self
 
-    def _bound(self) -> Binder:
+    def _bound(self) -> bind.Binder:
         """What binds calls; made on first use, because it needs the parsed schema."""
         if self._binder is None:
-            self._binder = Binder(self.schema)
+            self._binder = bind.Binder(self.schema)
         return self._binder
 
     def _alive(self) -> OperatorEntry:
@@ -112,6 +119,11 @@ class OpOverload:
         return self._entry.name.split("::")[0]
 
     @property
+    def _overload(self) -> str:
+        """The name of the overload, which is ``default`` where the schema has none."""
+        return self._entry.name.partition(".")[2] or "default"
+
+    @property
     def overloadpacket(self) -> OpOverloadPacket:
         """All overloads of this operator's name."""
         return self._packet
@@ -139,14 +151,14 @@ class OpOverload:
         """Whether the computed table has an entry at a runtime key, by whatever road."""
         return self._alive().entry(parse_key(key)).kernel is not None
 
-    def dispatch_table(self) -> DispatchTable:
+    def dispatch_table(self) -> dump.DispatchTable:
         """The computed table; prints one line for each key that has a kernel."""
-        return DispatchTable(self._alive())
+        return dump.DispatchTable(self._alive())
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, *args: Any, **kwargs: Any) -> explanation.Explanation:
         """Which kernel a call with these arguments would run, and why. Calls nothing."""
         values, keyword_values = self.bind(args, kwargs)
-        return explain_call(self._entry, self.schema, values, keyword_values)
+        return explanation.explain_call(self._entry, self.schema, values, keyword_values)
 
     def __str__(self) -> str:
         namespace, _, rest = self._entry.name.partition("::")
@@ -172,11 +184,11 @@ class OpOverloadPacket:
         self._overloads: dict[str, OpOverload] = {}
 
     def _add(self, operator: OpOverload) -> None:
-        self._overloads[str(operator).rpartition(".")[2]] = operator
+        self._overloads[operator._overload] = operator
         self.__class__ = OpOverloadPacket
 
     def _discard(self, operator: OpOverload) -> None:
-        del self._overloads[str(operator).rpartition(".")[2]]
+        del self._overloads[operator._overload]
         self.__class__ = OpOverloadPacket
 
     def overloads(self) -> list[str]:
@@ -194,7 +206,7 @@ class OpOverloadPacket:
                 self.__class__ = type("OpOverloadPacket", (OpOverloadPacket,), namespace)
         return self._first_match(args, kwargs)(*args, **kwargs)
 
-    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+    def explain(self, *args: Any, **kwargs: Any) -> explanation.Explanation:
         """Which overload and kernel a call with these arguments would run, and why."""
         return self._first_match(args, kwargs).explain(*args, **kwargs)
 

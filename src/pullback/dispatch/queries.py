@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.dispatch import registry
-from pullback.dispatch.explain import Explanation
+from pullback.dispatch.explanation import Explanation
 from pullback.dispatch.keys import KeyLike, parse_key
 from pullback.dispatch.operator import OpOverload, OpOverloadPacket, operator_named
 from pullback.dispatch.table import Kernel

@@ -11,16 +11,22 @@ import linecache
 import warnings
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pullback.dispatch.caller import note_replaced, same_place
-from pullback.dispatch.calling import source_name
-from pullback.dispatch.dump import missing_kernel
 from pullback.dispatch.keys import DispatchKey
 from pullback.dispatch.operator import OpOverload, OpOverloadPacket
 from pullback.dispatch.table import ENTRIES, LOCK, Kernel, OperatorEntry
 from pullback.errors import RegistrationError
-from pullback.schema import FunctionSchema
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pullback.dispatch import calling, dump
+    from pullback.errors import DispatchError
+    from pullback.schema import FunctionSchema
+else:
+    calling = lazy_module("pullback.dispatch.calling")
+    dump = lazy_module("pullback.dispatch.dump")
 
 __all__ = [
     "RegistrationHandle",
@@ -149,7 +155,7 @@ def replace_same_place(name: str, location: str) -> None:
     entry.definition.destroy()
     left = ENTRIES.get(name)
     if left is not None:  # its kernels belong to the older run of the same lines
-        left.kernels.clear()
+        left.empty()
         del ENTRIES[name]
 
 
@@ -194,8 +200,12 @@ def _packet(name: str) -> OpOverloadPacket:
 
 
 def _new_entry(name: str) -> OperatorEntry:
-    entry = ENTRIES[name] = OperatorEntry(name, _fallbacks, missing_kernel)
+    entry = ENTRIES[name] = OperatorEntry(name, _fallbacks, _missing_kernel)
     return entry
+
+
+def _missing_kernel(entry: OperatorEntry, key: DispatchKey) -> DispatchError:
+    return dump.missing_kernel(entry, key)
 
 
 def _undefine(entry: OperatorEntry) -> None:
@@ -207,12 +217,11 @@ def _undefine(entry: OperatorEntry) -> None:
     if not packet.overloads():
         del _packets[_packet_name(entry.name)]
     if entry.kernels:
-        _new_entry(entry.name).kernels = entry.kernels
+        _new_entry(entry.name).fill(entry.kernels)
     entry.declaration = None
-    entry.kernels = {}
     entry.definition = None
-    linecache.cache.pop(source_name(entry.name), None)
-    entry.invalidate()
+    linecache.cache.pop(calling.source_name(entry.name), None)
+    entry.empty()
 
 
 def implement(name: str, kernel: Kernel) -> RegistrationHandle:

@@ -1,7 +1,8 @@
 """Operators that come from generated source: defined from text, at little cost.
 
 Importing the package defines hundreds of operators. Their schemas are parsed only when somebody
-asks for them; calls go through generated functions that do not need them.
+asks for them; calls go through generated functions that do not need them. Their kernels are
+imported with the first call, table by table.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ __all__ = ["forget_operators", "stock_operator"]
 _handles: dict[str, registry.RegistrationHandle] = {}
 
 
-def stock_operator(schema: str) -> OperatorEntry:
-    """Defines an operator from its full text, for as long as it is not forgotten."""
+def stock_operator(schema: str, source: str) -> OperatorEntry:
+    """Defines an operator from its full text, for as long as it is not forgotten.
+
+    Importing the module `source` registers its kernels.
+    """
     name = schema.partition("(")[0]
     with LOCK:
         _handles[name] = registry.define(schema, name, location="a generated module")
         entry = registry.find(name)
-    assert entry is not None
+        assert entry is not None
+        entry.source = source
     return entry
 
 
@@ -33,5 +38,5 @@ def forget_operators(namespace: str, names: Collection[str] | None = None) -> No
         for name in [name for name in mine if names is None or name in names]:
             entry = registry.find(name)
             if entry is not None:
-                entry.kernels.clear()
+                entry.empty()
             _handles.pop(name).destroy()

@@ -8,22 +8,22 @@ exact.
 ``OperatorEntry`` keeps the registrations as stacks and *links* kernels on demand: its two tables
 map a call to a callable that is ready to run, and every change empties them. A call on the hot path
 only looks up; everything in this file happens on the first call with a thread state and flags.
+The kernels of a built-in operator are not even imported before that: ``OperatorEntry.source``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from importlib import import_module
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.dispatch.flags import flag_collector
+from pullback.dispatch.kernel import Kernel, fallthrough_kernel
 from pullback.dispatch.keys import (
     NO_KEY_BITS,
     OTHER_BACKENDS,
     DispatchKey,
-    DispatchKeySet,
     backends_of,
     functionality_places,
     highest_key,
@@ -37,7 +37,12 @@ from pullback.errors import (
     DispatchKeyError,
     OperatorNotFoundError,
 )
-from pullback.schema import FunctionSchema, parse_schema
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pullback import schema as language
+else:
+    language = lazy_module("pullback.schema")
 
 __all__ = [
     "AMBIGUOUS",
@@ -48,6 +53,7 @@ __all__ = [
     "Kernel",
     "OperatorEntry",
     "candidates",
+    "fallthrough_kernel",
     "no_longer_defined",
     "observe_calls",
 ]
@@ -62,48 +68,6 @@ _EXPLICIT = DispatchKey.CompositeExplicitAutograd
 _NON_FUNCTIONAL = DispatchKey.CompositeExplicitAutogradNonFunctional
 _BATCHED = DispatchKey.FuncTorchBatched
 _BATCHED_DECOMPOSITION = DispatchKey.FuncTorchBatchedDecomposition
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
-    """One registered function: what it is, where it came from, how it wants to be called."""
-
-    fn: Callable[..., Any]
-    key: DispatchKey
-    location: str = ""  # "file:line" of the registration; the function's own where it is empty
-    debug: str = ""  # shown in tables instead of the location
-    with_keyset: bool = False  # wants the call's key set as its first argument
-    with_operator: bool = False  # wants the operator next: a fallback serves all operators
-    fallthrough: bool = False  # occupies the key, but the call goes on below it
-    # Makes the callable for an operator and a call's flags, when linking depends on them; and the
-    # keys with which such a kernel then goes on to the one below it.
-    linker: Callable[[Any, int], Callable[..., Any]] | None = None
-    goes_on_with: int = 0
-    # Why such a kernel will not go on for an operator and a call's flags; empty where it does.
-    refusal: Callable[[Any, int], str] | None = None
-
-    def __str__(self) -> str:
-        prefix = "fallthrough " if self.fallthrough else ""
-        return prefix + (self.debug or f"registered at {self.place}")
-
-    @property
-    def place(self) -> str:
-        """``file:line`` of the registration, or of the function."""
-        code = getattr(self.fn, "__code__", None)
-        if self.location or code is None:
-            return self.location
-        return f"{code.co_filename}:{code.co_firstlineno}"
-
-    def link(self, operator: Any, flags: int) -> Callable[..., Any]:
-        """A callable that takes exactly the operator's arguments."""
-        if self.linker is not None:
-            return self.linker(operator, flags)
-        leading: list[Any] = []
-        if self.with_keyset:
-            leading.append(DispatchKeySet.from_bits(flags))
-        if self.with_operator:
-            leading.append(operator)
-        return partial(self.fn, *leading) if leading else self.fn
 
 
 class Entry(NamedTuple):
@@ -179,6 +143,23 @@ class OperatorEntry:
     An entry without a schema is dangling: kernels came before the definition.
     """
 
+    __slots__ = (
+        "name",
+        "declaration",
+        "location",
+        "tags",
+        "definition",
+        "operator",
+        "source",
+        "missing",
+        "calls",
+        "redispatches",
+        "_kernels",
+        "_fallbacks",
+        "_entries",
+        "__weakref__",
+    )
+
     def __init__(
         self,
         name: str,
@@ -186,12 +167,13 @@ class OperatorEntry:
         missing: Callable[[OperatorEntry, DispatchKey], DispatchError],
     ):
         self.name = name
-        self.declaration: FunctionSchema | str | None = None
+        self.declaration: language.FunctionSchema | str | None = None
         self.location = ""
         self.tags: tuple[str, ...] = ()
         self.definition: Any = None  # the handle that ends the definition
         self.operator: Any = None
-        self.kernels: dict[DispatchKey, list[Kernel]] = {}
+        self.source = ""  # the module that registers the first kernels, until it has been imported
+        self._kernels: dict[DispatchKey, list[Kernel]] = {}
         self._fallbacks = fallbacks
         self.missing = missing
         self._entries: dict[DispatchKey, Entry] = {}
@@ -206,12 +188,44 @@ class OperatorEntry:
         return self.declaration is not None
 
     @property
-    def schema(self) -> FunctionSchema | None:
+    def schema(self) -> language.FunctionSchema | None:
         """The schema; the text of a built-in operator is parsed when it is first asked for."""
         with LOCK:
             if isinstance(self.declaration, str):
-                self.declaration = parse_schema(self.declaration)
+                self.declaration = language.parse_schema(self.declaration)
             return self.declaration
+
+    @property
+    def kernels(self) -> dict[DispatchKey, list[Kernel]]:
+        """The stack of kernels at each key; asking for them loads those of a built-in operator."""
+        if self.source:
+            self.load()
+        return self._kernels
+
+    def load(self) -> None:
+        """Imports the generated module that registers the kernels of this operator and others.
+
+        Under the lock, which always comes before the lock of an import: a module that such a one
+        imports must not ask for it, or two threads could wait for each other.
+        """
+        with LOCK:
+            if self.source:
+                import_module(self.source)
+                assert not self.source, f"{self.source} has no kernels for {self.name}"
+
+    def fill(self, kernels: dict[DispatchKey, list[Kernel]]) -> None:
+        """Puts in place the first kernels of an operator, which takes one step for all readers."""
+        with LOCK:
+            self._kernels = {**self._kernels, **kernels}
+            self.source = ""
+            self.invalidate()
+
+    def empty(self) -> None:
+        """Forgets all kernels, those that have not been loaded too."""
+        with LOCK:
+            self._kernels = {}
+            self.source = ""
+            self.invalidate()
 
     def active(self) -> dict[DispatchKey, Kernel]:
         """The kernel in force at each key: the newest of its stack."""

@@ -9,12 +9,11 @@ raises and names the function.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.errors import DerivativeMissingError
-from pullback.interop import table
 from pullback.interop.adapt import into
 from pullback.interop.arguments import (
     carries_gradient,
@@ -25,9 +24,15 @@ from pullback.interop.arguments import (
     wrapped,
 )
 from pullback.interop.scipy_special import find_function
-from pullback.interop.ufunc_methods import METHODS
 from pullback.interop.ufuncs import UFUNCS, call_with_options, ufunc_name, without_derivative
+from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.interop import table, ufunc_methods
+else:
+    table = lazy_module("pullback.interop.table")
+    ufunc_methods = lazy_module("pullback.interop.ufunc_methods")
 
 __all__ = ["attach_protocols", "handler", "name_of"]
 
@@ -59,7 +64,7 @@ def __array_ufunc__(  # noqa: N807 - NumPy's name
         return call_with_options(ufunc, inputs, options)
     if "out" in options and method != "outer":
         (options["out"],) = options["out"]
-    return METHODS[method](ufunc, *inputs, **options)
+    return ufunc_methods.METHODS[method](ufunc, *inputs, **options)
 
 
 def _is_foreign(value: Any) -> bool:

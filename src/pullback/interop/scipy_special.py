@@ -10,13 +10,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback.autograd.namespaces import arrays
+from pullback.dispatch.table import LOCK
 from pullback.interop.ufuncs import UFUNCS
 
 __all__ = ["find_function", "load_functions"]
@@ -26,7 +26,6 @@ _UFUNCS = "scipy.special._ufuncs"  # the public names are Python functions in SC
 _TABLE = "pullback._generated.scipy_special"
 # SciPy's own copies of what NumPy has.
 _AS_IN_NUMPY = {"cbrt": "cbrt", "exp2": "exp2", "expm1": "expm1", "log1p": "log1p", "round": "rint"}
-_lock = Lock()
 _loaded: list[bool] = []
 
 
@@ -41,7 +40,7 @@ def find_function(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 def load_functions() -> None:
     """Registers the operators of the table, and links SciPy's functions to theirs."""
-    with _lock:
+    with LOCK:  # a table is loaded under the lock of all tables
         if _loaded:
             return
         special = import_module(_UFUNCS)

@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
-from pullback.kernels import (
-    broadcasting,
-    creation,
-    fft,
-    heap,
-    indexing,
-    linalg,
-    logarithms,
-    meta,
-    naming,
-    nn,
-    nn_activation,
-    nn_bits,
-    nn_conv,
-    nn_distance,
-    nn_loss,
-    nn_norm,
-    nn_normal,
-    nn_pool,
-    nn_resize,
-    pointwise,
-    products,
-    random,
-    reduction,
-    shape,
-    sorting,
-    special,
-    special_gamma,
-)
+import typing as _typing
+
+from pullback.kernels import heap as _heap  # noqa: F401 - has memory kept from the start
+from pullback.lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.kernels import (
+        broadcasting,
+        creation,
+        fft,
+        heap,
+        indexing,
+        linalg,
+        logarithms,
+        meta,
+        naming,
+        nn,
+        nn_activation,
+        nn_bits,
+        nn_conv,
+        nn_distance,
+        nn_loss,
+        nn_norm,
+        nn_normal,
+        nn_pool,
+        nn_resize,
+        pointwise,
+        products,
+        random,
+        reduction,
+        shape,
+        sorting,
+        special,
+        special_gamma,
+    )
 
 __all__ = [
     "broadcasting",
@@ -61,3 +67,6 @@ __all__ = [
     "special",
     "special_gamma",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy_names(__name__, {__name__: __all__})

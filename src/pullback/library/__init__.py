@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module as _import_module
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-from typing import Any as _Any
+import typing as _typing
 
 from pullback.dispatch import Library, define, fallthrough_kernel, get_kernel, impl
+from pullback.lazy import lazy_names as _lazy_names
 from pullback.library.custom_op import CustomOp
 from pullback.library.define_custom import custom_op
 from pullback.library.fake import get_ctx
@@ -22,10 +21,19 @@ from pullback.library.register import (
     register_vmap,
 )
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from pullback.library.checks.run import opcheck
     from pullback.library.formula_op import define_op
     from pullback.library.load import load_ops
+else:  # they bring the generator and the checks with them
+    __getattr__, __dir__ = _lazy_names(
+        __name__,
+        {
+            "pullback.library.checks.run": ["opcheck"],
+            "pullback.library.formula_op": ["define_op"],
+            "pullback.library.load": ["load_ops"],
+        },
+    )
 
 __all__ = [
     "CustomOp",
@@ -50,17 +58,3 @@ __all__ = [
     "register_kernel",
     "register_vmap",
 ]
-
-
-_LATE = {"define_op": "formula_op", "load_ops": "load", "opcheck": "checks.run"}
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
-
-def __getattr__(name: str) -> _Any:
-    """What brings the generator or the checks with it is imported when it is first asked for."""
-    if name in _LATE:
-        return getattr(_import_module(f"pullback.library.{_LATE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

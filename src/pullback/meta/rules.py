@@ -9,17 +9,19 @@ arguments of the wrong kind raise what they always raise.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pullback.errors import DataDependentError, NoDataError
 from pullback.kernels.meta.spec import Spec, broadcast, reduced, view_memory
 from pullback.meta.array import MetaArray
-from pullback.schema import FunctionSchema
 from pullback.tensor.memory import check_cast, check_fits, overlap_error
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh, wrap
+
+if TYPE_CHECKING:
+    from pullback.schema import FunctionSchema
 
 __all__ = [
     "RULES",

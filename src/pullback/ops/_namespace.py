@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
+from typing import TYPE_CHECKING
 
 from pullback.dispatch import OpOverloadPacket, registry
 from pullback.errors import OperatorNotFoundError
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = lazy_module("difflib")
 
 __all__ = ["OpNamespace"]
 

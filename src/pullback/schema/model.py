@@ -56,6 +56,10 @@ class FunctionSchema:
             returns = f"({returns})"
         return f"{self.name}({self.arguments}) -> {returns}"
 
+    def in_namespace(self, namespace: str) -> FunctionSchema:
+        """The same schema of an operator in another namespace."""
+        return replace(self, name=replace(self.name, namespace=namespace))
+
     def kind(self) -> SchemaKind:
         """The kind; a written ``self`` alone does not make a schema mutable, only its name does."""
         if self.name.name.inplace:

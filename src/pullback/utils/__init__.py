@@ -1,8 +1,18 @@
 """Helpers of the library that are useful by themselves.
 
-This file imports nothing: its modules belong to different layers, and low ones use ``pytree``.
+This file imports none of its modules: they belong to different layers, and low ones use ``pytree``.
 """
 
 from __future__ import annotations
 
-__all__: list[str] = []
+import typing as _typing
+
+from pullback.lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.utils import checkpoint, pytree
+
+__all__ = ["checkpoint", "pytree"]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy_names(__name__, {__name__: __all__})

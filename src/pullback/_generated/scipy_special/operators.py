@@ -7,370 +7,641 @@ from __future__ import annotations
 
 from pullback.dispatch.stock import stock_operator
 
-special_agm = stock_operator("pullback::special_agm(Tensor a, Tensor b) -> Tensor")
+# The modules that register kernels, each imported when one of them is first needed.
+_kernels_scipy_special = f"{__package__}.kernels_scipy_special"
+
+special_agm = stock_operator(
+    "pullback::special_agm(Tensor a, Tensor b) -> Tensor", _kernels_scipy_special
+)
 special_airy = stock_operator(
-    "pullback::special_airy(Tensor z) -> (Tensor ai, Tensor aip, Tensor bi, Tensor bip)"
+    "pullback::special_airy(Tensor z) -> (Tensor ai, Tensor aip, Tensor bi, Tensor bip)",
+    _kernels_scipy_special,
 )
 special_airye = stock_operator(
-    "pullback::special_airye(Tensor z) -> (Tensor eai, Tensor eaip, Tensor ebi, Tensor ebip)"
+    "pullback::special_airye(Tensor z) -> (Tensor eai, Tensor eaip, Tensor ebi, Tensor ebip)",
+    _kernels_scipy_special,
 )
-special_bdtr = stock_operator("pullback::special_bdtr(Tensor k, Tensor n, Tensor p) -> Tensor")
-special_bdtrc = stock_operator("pullback::special_bdtrc(Tensor k, Tensor n, Tensor p) -> Tensor")
-special_bdtri = stock_operator("pullback::special_bdtri(Tensor k, Tensor n, Tensor y) -> Tensor")
-special_bei = stock_operator("pullback::special_bei(Tensor x) -> Tensor")
-special_beip = stock_operator("pullback::special_beip(Tensor x) -> Tensor")
-special_ber = stock_operator("pullback::special_ber(Tensor x) -> Tensor")
-special_berp = stock_operator("pullback::special_berp(Tensor x) -> Tensor")
+special_bdtr = stock_operator(
+    "pullback::special_bdtr(Tensor k, Tensor n, Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_bdtrc = stock_operator(
+    "pullback::special_bdtrc(Tensor k, Tensor n, Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_bdtri = stock_operator(
+    "pullback::special_bdtri(Tensor k, Tensor n, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_bei = stock_operator("pullback::special_bei(Tensor x) -> Tensor", _kernels_scipy_special)
+special_beip = stock_operator("pullback::special_beip(Tensor x) -> Tensor", _kernels_scipy_special)
+special_ber = stock_operator("pullback::special_ber(Tensor x) -> Tensor", _kernels_scipy_special)
+special_berp = stock_operator("pullback::special_berp(Tensor x) -> Tensor", _kernels_scipy_special)
 special_besselpoly = stock_operator(
-    "pullback::special_besselpoly(Tensor a, Tensor lmb, Tensor nu) -> Tensor"
+    "pullback::special_besselpoly(Tensor a, Tensor lmb, Tensor nu) -> Tensor",
+    _kernels_scipy_special,
 )
-special_beta = stock_operator("pullback::special_beta(Tensor a, Tensor b) -> Tensor")
+special_beta = stock_operator(
+    "pullback::special_beta(Tensor a, Tensor b) -> Tensor", _kernels_scipy_special
+)
 special_betainc = stock_operator(
-    "pullback::special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor"
+    "pullback::special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_betaincc = stock_operator(
-    "pullback::special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor"
+    "pullback::special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_betainccinv = stock_operator(
-    "pullback::special_betainccinv(Tensor a, Tensor b, Tensor y) -> Tensor"
+    "pullback::special_betainccinv(Tensor a, Tensor b, Tensor y) -> Tensor", _kernels_scipy_special
 )
 special_betaincinv = stock_operator(
-    "pullback::special_betaincinv(Tensor a, Tensor b, Tensor y) -> Tensor"
+    "pullback::special_betaincinv(Tensor a, Tensor b, Tensor y) -> Tensor", _kernels_scipy_special
 )
-special_betaln = stock_operator("pullback::special_betaln(Tensor a, Tensor b) -> Tensor")
-special_binom = stock_operator("pullback::special_binom(Tensor x, Tensor y) -> Tensor")
-special_boxcox = stock_operator("pullback::special_boxcox(Tensor x, Tensor lmbda) -> Tensor")
-special_boxcox1p = stock_operator("pullback::special_boxcox1p(Tensor x, Tensor lmbda) -> Tensor")
-special_chdtr = stock_operator("pullback::special_chdtr(Tensor v, Tensor x) -> Tensor")
-special_chdtrc = stock_operator("pullback::special_chdtrc(Tensor v, Tensor x) -> Tensor")
-special_chdtri = stock_operator("pullback::special_chdtri(Tensor v, Tensor p) -> Tensor")
+special_betaln = stock_operator(
+    "pullback::special_betaln(Tensor a, Tensor b) -> Tensor", _kernels_scipy_special
+)
+special_binom = stock_operator(
+    "pullback::special_binom(Tensor x, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_boxcox = stock_operator(
+    "pullback::special_boxcox(Tensor x, Tensor lmbda) -> Tensor", _kernels_scipy_special
+)
+special_boxcox1p = stock_operator(
+    "pullback::special_boxcox1p(Tensor x, Tensor lmbda) -> Tensor", _kernels_scipy_special
+)
+special_chdtr = stock_operator(
+    "pullback::special_chdtr(Tensor v, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_chdtrc = stock_operator(
+    "pullback::special_chdtrc(Tensor v, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_chdtri = stock_operator(
+    "pullback::special_chdtri(Tensor v, Tensor p) -> Tensor", _kernels_scipy_special
+)
 special_chndtr = stock_operator(
-    "pullback::special_chndtr(Tensor x, Tensor df, Tensor nc) -> Tensor"
+    "pullback::special_chndtr(Tensor x, Tensor df, Tensor nc) -> Tensor", _kernels_scipy_special
 )
 special_chndtrinc = stock_operator(
-    "pullback::special_chndtrinc(Tensor x, Tensor df, Tensor p) -> Tensor"
+    "pullback::special_chndtrinc(Tensor x, Tensor df, Tensor p) -> Tensor", _kernels_scipy_special
 )
 special_chndtrix = stock_operator(
-    "pullback::special_chndtrix(Tensor p, Tensor df, Tensor nc) -> Tensor"
+    "pullback::special_chndtrix(Tensor p, Tensor df, Tensor nc) -> Tensor", _kernels_scipy_special
 )
-special_cosdg = stock_operator("pullback::special_cosdg(Tensor x) -> Tensor")
-special_cosm1 = stock_operator("pullback::special_cosm1(Tensor x) -> Tensor")
-special_cotdg = stock_operator("pullback::special_cotdg(Tensor x) -> Tensor")
-special_dawsn = stock_operator("pullback::special_dawsn(Tensor x) -> Tensor")
-special_ellipe = stock_operator("pullback::special_ellipe(Tensor m) -> Tensor")
-special_ellipeinc = stock_operator("pullback::special_ellipeinc(Tensor phi, Tensor m) -> Tensor")
+special_cosdg = stock_operator(
+    "pullback::special_cosdg(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_cosm1 = stock_operator(
+    "pullback::special_cosm1(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_cotdg = stock_operator(
+    "pullback::special_cotdg(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_dawsn = stock_operator(
+    "pullback::special_dawsn(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_ellipe = stock_operator(
+    "pullback::special_ellipe(Tensor m) -> Tensor", _kernels_scipy_special
+)
+special_ellipeinc = stock_operator(
+    "pullback::special_ellipeinc(Tensor phi, Tensor m) -> Tensor", _kernels_scipy_special
+)
 special_ellipj = stock_operator(
-    "pullback::special_ellipj(Tensor u, Tensor m) -> (Tensor sn, Tensor cn, Tensor dn, Tensor ph)"
+    "pullback::special_ellipj(Tensor u, Tensor m) -> (Tensor sn, Tensor cn, Tensor dn, Tensor ph)",
+    _kernels_scipy_special,
 )
-special_ellipk = stock_operator("pullback::special_ellipk(Tensor m) -> Tensor")
-special_ellipkinc = stock_operator("pullback::special_ellipkinc(Tensor phi, Tensor m) -> Tensor")
-special_ellipkm1 = stock_operator("pullback::special_ellipkm1(Tensor p) -> Tensor")
-special_elliprc = stock_operator("pullback::special_elliprc(Tensor x, Tensor y) -> Tensor")
+special_ellipk = stock_operator(
+    "pullback::special_ellipk(Tensor m) -> Tensor", _kernels_scipy_special
+)
+special_ellipkinc = stock_operator(
+    "pullback::special_ellipkinc(Tensor phi, Tensor m) -> Tensor", _kernels_scipy_special
+)
+special_ellipkm1 = stock_operator(
+    "pullback::special_ellipkm1(Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_elliprc = stock_operator(
+    "pullback::special_elliprc(Tensor x, Tensor y) -> Tensor", _kernels_scipy_special
+)
 special_elliprd = stock_operator(
-    "pullback::special_elliprd(Tensor x, Tensor y, Tensor z) -> Tensor"
+    "pullback::special_elliprd(Tensor x, Tensor y, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_elliprf = stock_operator(
-    "pullback::special_elliprf(Tensor x, Tensor y, Tensor z) -> Tensor"
+    "pullback::special_elliprf(Tensor x, Tensor y, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_elliprg = stock_operator(
-    "pullback::special_elliprg(Tensor x, Tensor y, Tensor z) -> Tensor"
+    "pullback::special_elliprg(Tensor x, Tensor y, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_elliprj = stock_operator(
-    "pullback::special_elliprj(Tensor x, Tensor y, Tensor z, Tensor p) -> Tensor"
+    "pullback::special_elliprj(Tensor x, Tensor y, Tensor z, Tensor p) -> Tensor",
+    _kernels_scipy_special,
 )
-special_entr = stock_operator("pullback::special_entr(Tensor x) -> Tensor")
-special_erf = stock_operator("pullback::special_erf(Tensor z) -> Tensor")
-special_erfc = stock_operator("pullback::special_erfc(Tensor x) -> Tensor")
-special_erfcinv = stock_operator("pullback::special_erfcinv(Tensor y) -> Tensor")
-special_erfcx = stock_operator("pullback::special_erfcx(Tensor x) -> Tensor")
-special_erfi = stock_operator("pullback::special_erfi(Tensor z) -> Tensor")
-special_erfinv = stock_operator("pullback::special_erfinv(Tensor y) -> Tensor")
-special_eval_chebyc = stock_operator("pullback::special_eval_chebyc(Tensor n, Tensor x) -> Tensor")
-special_eval_chebys = stock_operator("pullback::special_eval_chebys(Tensor n, Tensor x) -> Tensor")
-special_eval_chebyt = stock_operator("pullback::special_eval_chebyt(Tensor n, Tensor x) -> Tensor")
-special_eval_chebyu = stock_operator("pullback::special_eval_chebyu(Tensor n, Tensor x) -> Tensor")
+special_entr = stock_operator("pullback::special_entr(Tensor x) -> Tensor", _kernels_scipy_special)
+special_erf = stock_operator("pullback::special_erf(Tensor z) -> Tensor", _kernels_scipy_special)
+special_erfc = stock_operator("pullback::special_erfc(Tensor x) -> Tensor", _kernels_scipy_special)
+special_erfcinv = stock_operator(
+    "pullback::special_erfcinv(Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_erfcx = stock_operator(
+    "pullback::special_erfcx(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_erfi = stock_operator("pullback::special_erfi(Tensor z) -> Tensor", _kernels_scipy_special)
+special_erfinv = stock_operator(
+    "pullback::special_erfinv(Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_eval_chebyc = stock_operator(
+    "pullback::special_eval_chebyc(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_eval_chebys = stock_operator(
+    "pullback::special_eval_chebys(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_eval_chebyt = stock_operator(
+    "pullback::special_eval_chebyt(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_eval_chebyu = stock_operator(
+    "pullback::special_eval_chebyu(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
+)
 special_eval_gegenbauer = stock_operator(
-    "pullback::special_eval_gegenbauer(Tensor n, Tensor alpha, Tensor x) -> Tensor"
+    "pullback::special_eval_gegenbauer(Tensor n, Tensor alpha, Tensor x) -> Tensor",
+    _kernels_scipy_special,
 )
 special_eval_genlaguerre = stock_operator(
-    "pullback::special_eval_genlaguerre(Tensor n, Tensor alpha, Tensor x) -> Tensor"
+    "pullback::special_eval_genlaguerre(Tensor n, Tensor alpha, Tensor x) -> Tensor",
+    _kernels_scipy_special,
 )
 special_eval_hermite = stock_operator(
-    "pullback::special_eval_hermite(Tensor n, Tensor x) -> Tensor"
+    "pullback::special_eval_hermite(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_eval_hermitenorm = stock_operator(
-    "pullback::special_eval_hermitenorm(Tensor n, Tensor x) -> Tensor"
+    "pullback::special_eval_hermitenorm(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_eval_jacobi = stock_operator(
-    "pullback::special_eval_jacobi(Tensor n, Tensor alpha, Tensor beta, Tensor x) -> Tensor"
+    "pullback::special_eval_jacobi(Tensor n, Tensor alpha, Tensor beta, Tensor x) -> Tensor",
+    _kernels_scipy_special,
 )
 special_eval_laguerre = stock_operator(
-    "pullback::special_eval_laguerre(Tensor n, Tensor x) -> Tensor"
+    "pullback::special_eval_laguerre(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_eval_legendre = stock_operator(
-    "pullback::special_eval_legendre(Tensor n, Tensor x) -> Tensor"
+    "pullback::special_eval_legendre(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_eval_sh_chebyt = stock_operator(
-    "pullback::special_eval_sh_chebyt(Tensor n, Tensor x) -> Tensor"
+    "pullback::special_eval_sh_chebyt(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_eval_sh_chebyu = stock_operator(
-    "pullback::special_eval_sh_chebyu(Tensor n, Tensor x) -> Tensor"
+    "pullback::special_eval_sh_chebyu(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_eval_sh_jacobi = stock_operator(
-    "pullback::special_eval_sh_jacobi(Tensor n, Tensor p, Tensor q, Tensor x) -> Tensor"
+    "pullback::special_eval_sh_jacobi(Tensor n, Tensor p, Tensor q, Tensor x) -> Tensor",
+    _kernels_scipy_special,
 )
 special_eval_sh_legendre = stock_operator(
-    "pullback::special_eval_sh_legendre(Tensor n, Tensor x) -> Tensor"
+    "pullback::special_eval_sh_legendre(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
 )
-special_exp1 = stock_operator("pullback::special_exp1(Tensor z) -> Tensor")
-special_exp10 = stock_operator("pullback::special_exp10(Tensor x) -> Tensor")
-special_expi = stock_operator("pullback::special_expi(Tensor x) -> Tensor")
-special_expit = stock_operator("pullback::special_expit(Tensor x) -> Tensor")
-special_expn = stock_operator("pullback::special_expn(Tensor n, Tensor x) -> Tensor")
-special_exprel = stock_operator("pullback::special_exprel(Tensor x) -> Tensor")
-special_fdtr = stock_operator("pullback::special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor")
+special_exp1 = stock_operator("pullback::special_exp1(Tensor z) -> Tensor", _kernels_scipy_special)
+special_exp10 = stock_operator(
+    "pullback::special_exp10(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_expi = stock_operator("pullback::special_expi(Tensor x) -> Tensor", _kernels_scipy_special)
+special_expit = stock_operator(
+    "pullback::special_expit(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_expn = stock_operator(
+    "pullback::special_expn(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_exprel = stock_operator(
+    "pullback::special_exprel(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_fdtr = stock_operator(
+    "pullback::special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor", _kernels_scipy_special
+)
 special_fdtrc = stock_operator(
-    "pullback::special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor"
+    "pullback::special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_fdtri = stock_operator(
-    "pullback::special_fdtri(Tensor dfn, Tensor dfd, Tensor p) -> Tensor"
+    "pullback::special_fdtri(Tensor dfn, Tensor dfd, Tensor p) -> Tensor", _kernels_scipy_special
 )
-special_fresnel = stock_operator("pullback::special_fresnel(Tensor z) -> (Tensor s, Tensor c)")
-special_gamma = stock_operator("pullback::special_gamma(Tensor z) -> Tensor")
-special_gammainc = stock_operator("pullback::special_gammainc(Tensor a, Tensor x) -> Tensor")
-special_gammaincc = stock_operator("pullback::special_gammaincc(Tensor a, Tensor x) -> Tensor")
+special_fresnel = stock_operator(
+    "pullback::special_fresnel(Tensor z) -> (Tensor s, Tensor c)", _kernels_scipy_special
+)
+special_gamma = stock_operator(
+    "pullback::special_gamma(Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_gammainc = stock_operator(
+    "pullback::special_gammainc(Tensor a, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_gammaincc = stock_operator(
+    "pullback::special_gammaincc(Tensor a, Tensor x) -> Tensor", _kernels_scipy_special
+)
 special_gammainccinv = stock_operator(
-    "pullback::special_gammainccinv(Tensor a, Tensor y) -> Tensor"
+    "pullback::special_gammainccinv(Tensor a, Tensor y) -> Tensor", _kernels_scipy_special
 )
-special_gammaincinv = stock_operator("pullback::special_gammaincinv(Tensor a, Tensor y) -> Tensor")
-special_gammaln = stock_operator("pullback::special_gammaln(Tensor x) -> Tensor")
-special_gammasgn = stock_operator("pullback::special_gammasgn(Tensor x) -> Tensor")
-special_gdtr = stock_operator("pullback::special_gdtr(Tensor a, Tensor b, Tensor x) -> Tensor")
-special_gdtrc = stock_operator("pullback::special_gdtrc(Tensor a, Tensor b, Tensor x) -> Tensor")
-special_gdtria = stock_operator("pullback::special_gdtria(Tensor p, Tensor b, Tensor x) -> Tensor")
-special_gdtrix = stock_operator("pullback::special_gdtrix(Tensor a, Tensor b, Tensor p) -> Tensor")
-special_hankel1 = stock_operator("pullback::special_hankel1(Tensor v, Tensor z) -> Tensor")
-special_hankel1e = stock_operator("pullback::special_hankel1e(Tensor v, Tensor z) -> Tensor")
-special_hankel2 = stock_operator("pullback::special_hankel2(Tensor v, Tensor z) -> Tensor")
-special_hankel2e = stock_operator("pullback::special_hankel2e(Tensor v, Tensor z) -> Tensor")
-special_huber = stock_operator("pullback::special_huber(Tensor delta, Tensor r) -> Tensor")
-special_hyp0f1 = stock_operator("pullback::special_hyp0f1(Tensor v, Tensor z) -> Tensor")
-special_hyp1f1 = stock_operator("pullback::special_hyp1f1(Tensor a, Tensor b, Tensor x) -> Tensor")
+special_gammaincinv = stock_operator(
+    "pullback::special_gammaincinv(Tensor a, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_gammaln = stock_operator(
+    "pullback::special_gammaln(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_gammasgn = stock_operator(
+    "pullback::special_gammasgn(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_gdtr = stock_operator(
+    "pullback::special_gdtr(Tensor a, Tensor b, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_gdtrc = stock_operator(
+    "pullback::special_gdtrc(Tensor a, Tensor b, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_gdtria = stock_operator(
+    "pullback::special_gdtria(Tensor p, Tensor b, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_gdtrix = stock_operator(
+    "pullback::special_gdtrix(Tensor a, Tensor b, Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_hankel1 = stock_operator(
+    "pullback::special_hankel1(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_hankel1e = stock_operator(
+    "pullback::special_hankel1e(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_hankel2 = stock_operator(
+    "pullback::special_hankel2(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_hankel2e = stock_operator(
+    "pullback::special_hankel2e(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_huber = stock_operator(
+    "pullback::special_huber(Tensor delta, Tensor r) -> Tensor", _kernels_scipy_special
+)
+special_hyp0f1 = stock_operator(
+    "pullback::special_hyp0f1(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_hyp1f1 = stock_operator(
+    "pullback::special_hyp1f1(Tensor a, Tensor b, Tensor x) -> Tensor", _kernels_scipy_special
+)
 special_hyp2f1 = stock_operator(
-    "pullback::special_hyp2f1(Tensor a, Tensor b, Tensor c, Tensor z) -> Tensor"
+    "pullback::special_hyp2f1(Tensor a, Tensor b, Tensor c, Tensor z) -> Tensor",
+    _kernels_scipy_special,
 )
-special_hyperu = stock_operator("pullback::special_hyperu(Tensor a, Tensor b, Tensor x) -> Tensor")
-special_i0 = stock_operator("pullback::special_i0(Tensor x) -> Tensor")
-special_i0e = stock_operator("pullback::special_i0e(Tensor x) -> Tensor")
-special_i1 = stock_operator("pullback::special_i1(Tensor x) -> Tensor")
-special_i1e = stock_operator("pullback::special_i1e(Tensor x) -> Tensor")
+special_hyperu = stock_operator(
+    "pullback::special_hyperu(Tensor a, Tensor b, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_i0 = stock_operator("pullback::special_i0(Tensor x) -> Tensor", _kernels_scipy_special)
+special_i0e = stock_operator("pullback::special_i0e(Tensor x) -> Tensor", _kernels_scipy_special)
+special_i1 = stock_operator("pullback::special_i1(Tensor x) -> Tensor", _kernels_scipy_special)
+special_i1e = stock_operator("pullback::special_i1e(Tensor x) -> Tensor", _kernels_scipy_special)
 special_inv_boxcox = stock_operator(
-    "pullback::special_inv_boxcox(Tensor y, Tensor lmbda) -> Tensor"
+    "pullback::special_inv_boxcox(Tensor y, Tensor lmbda) -> Tensor", _kernels_scipy_special
 )
 special_inv_boxcox1p = stock_operator(
-    "pullback::special_inv_boxcox1p(Tensor y, Tensor lmbda) -> Tensor"
+    "pullback::special_inv_boxcox1p(Tensor y, Tensor lmbda) -> Tensor", _kernels_scipy_special
 )
-special_it2i0k0 = stock_operator("pullback::special_it2i0k0(Tensor x) -> (Tensor ii0, Tensor ik0)")
-special_it2j0y0 = stock_operator("pullback::special_it2j0y0(Tensor x) -> (Tensor ij0, Tensor iy0)")
-special_it2struve0 = stock_operator("pullback::special_it2struve0(Tensor x) -> Tensor")
+special_it2i0k0 = stock_operator(
+    "pullback::special_it2i0k0(Tensor x) -> (Tensor ii0, Tensor ik0)", _kernels_scipy_special
+)
+special_it2j0y0 = stock_operator(
+    "pullback::special_it2j0y0(Tensor x) -> (Tensor ij0, Tensor iy0)", _kernels_scipy_special
+)
+special_it2struve0 = stock_operator(
+    "pullback::special_it2struve0(Tensor x) -> Tensor", _kernels_scipy_special
+)
 special_itairy = stock_operator(
-    "pullback::special_itairy(Tensor x) -> (Tensor apt, Tensor bpt, Tensor ant, Tensor bnt)"
+    "pullback::special_itairy(Tensor x) -> (Tensor apt, Tensor bpt, Tensor ant, Tensor bnt)",
+    _kernels_scipy_special,
 )
-special_iti0k0 = stock_operator("pullback::special_iti0k0(Tensor x) -> (Tensor ii0, Tensor ik0)")
-special_itj0y0 = stock_operator("pullback::special_itj0y0(Tensor x) -> (Tensor ij0, Tensor iy0)")
-special_itmodstruve0 = stock_operator("pullback::special_itmodstruve0(Tensor x) -> Tensor")
-special_itstruve0 = stock_operator("pullback::special_itstruve0(Tensor x) -> Tensor")
-special_iv = stock_operator("pullback::special_iv(Tensor v, Tensor z) -> Tensor")
-special_ive = stock_operator("pullback::special_ive(Tensor v, Tensor z) -> Tensor")
-special_j0 = stock_operator("pullback::special_j0(Tensor x) -> Tensor")
-special_j1 = stock_operator("pullback::special_j1(Tensor x) -> Tensor")
-special_jv = stock_operator("pullback::special_jv(Tensor v, Tensor z) -> Tensor")
-special_jve = stock_operator("pullback::special_jve(Tensor v, Tensor z) -> Tensor")
-special_k0 = stock_operator("pullback::special_k0(Tensor x) -> Tensor")
-special_k0e = stock_operator("pullback::special_k0e(Tensor x) -> Tensor")
-special_k1 = stock_operator("pullback::special_k1(Tensor x) -> Tensor")
-special_k1e = stock_operator("pullback::special_k1e(Tensor x) -> Tensor")
-special_kei = stock_operator("pullback::special_kei(Tensor x) -> Tensor")
-special_keip = stock_operator("pullback::special_keip(Tensor x) -> Tensor")
+special_iti0k0 = stock_operator(
+    "pullback::special_iti0k0(Tensor x) -> (Tensor ii0, Tensor ik0)", _kernels_scipy_special
+)
+special_itj0y0 = stock_operator(
+    "pullback::special_itj0y0(Tensor x) -> (Tensor ij0, Tensor iy0)", _kernels_scipy_special
+)
+special_itmodstruve0 = stock_operator(
+    "pullback::special_itmodstruve0(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_itstruve0 = stock_operator(
+    "pullback::special_itstruve0(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_iv = stock_operator(
+    "pullback::special_iv(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_ive = stock_operator(
+    "pullback::special_ive(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_j0 = stock_operator("pullback::special_j0(Tensor x) -> Tensor", _kernels_scipy_special)
+special_j1 = stock_operator("pullback::special_j1(Tensor x) -> Tensor", _kernels_scipy_special)
+special_jv = stock_operator(
+    "pullback::special_jv(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_jve = stock_operator(
+    "pullback::special_jve(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_k0 = stock_operator("pullback::special_k0(Tensor x) -> Tensor", _kernels_scipy_special)
+special_k0e = stock_operator("pullback::special_k0e(Tensor x) -> Tensor", _kernels_scipy_special)
+special_k1 = stock_operator("pullback::special_k1(Tensor x) -> Tensor", _kernels_scipy_special)
+special_k1e = stock_operator("pullback::special_k1e(Tensor x) -> Tensor", _kernels_scipy_special)
+special_kei = stock_operator("pullback::special_kei(Tensor x) -> Tensor", _kernels_scipy_special)
+special_keip = stock_operator("pullback::special_keip(Tensor x) -> Tensor", _kernels_scipy_special)
 special_kelvin = stock_operator(
-    "pullback::special_kelvin(Tensor x) -> (Tensor be, Tensor ke, Tensor bep, Tensor kep)"
+    "pullback::special_kelvin(Tensor x) -> (Tensor be, Tensor ke, Tensor bep, Tensor kep)",
+    _kernels_scipy_special,
 )
-special_ker = stock_operator("pullback::special_ker(Tensor x) -> Tensor")
-special_kerp = stock_operator("pullback::special_kerp(Tensor x) -> Tensor")
-special_kl_div = stock_operator("pullback::special_kl_div(Tensor x, Tensor y) -> Tensor")
-special_kn = stock_operator("pullback::special_kn(Tensor n, Tensor x) -> Tensor")
-special_kolmogi = stock_operator("pullback::special_kolmogi(Tensor p) -> Tensor")
-special_kolmogorov = stock_operator("pullback::special_kolmogorov(Tensor y) -> Tensor")
-special_kv = stock_operator("pullback::special_kv(Tensor v, Tensor z) -> Tensor")
-special_kve = stock_operator("pullback::special_kve(Tensor v, Tensor z) -> Tensor")
+special_ker = stock_operator("pullback::special_ker(Tensor x) -> Tensor", _kernels_scipy_special)
+special_kerp = stock_operator("pullback::special_kerp(Tensor x) -> Tensor", _kernels_scipy_special)
+special_kl_div = stock_operator(
+    "pullback::special_kl_div(Tensor x, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_kn = stock_operator(
+    "pullback::special_kn(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_kolmogi = stock_operator(
+    "pullback::special_kolmogi(Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_kolmogorov = stock_operator(
+    "pullback::special_kolmogorov(Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_kv = stock_operator(
+    "pullback::special_kv(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_kve = stock_operator(
+    "pullback::special_kve(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
 special_lambertw = stock_operator(
-    "pullback::special_lambertw(Tensor z, Tensor k, Tensor tol) -> Tensor"
+    "pullback::special_lambertw(Tensor z, Tensor k, Tensor tol) -> Tensor", _kernels_scipy_special
 )
-special_log_expit = stock_operator("pullback::special_log_expit(Tensor x) -> Tensor")
-special_log_ndtr = stock_operator("pullback::special_log_ndtr(Tensor x) -> Tensor")
+special_log_expit = stock_operator(
+    "pullback::special_log_expit(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_log_ndtr = stock_operator(
+    "pullback::special_log_ndtr(Tensor x) -> Tensor", _kernels_scipy_special
+)
 special_log_wright_bessel = stock_operator(
-    "pullback::special_log_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor"
+    "pullback::special_log_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor",
+    _kernels_scipy_special,
 )
-special_loggamma = stock_operator("pullback::special_loggamma(Tensor z) -> Tensor")
-special_logit = stock_operator("pullback::special_logit(Tensor x) -> Tensor")
-special_lpmv = stock_operator("pullback::special_lpmv(Tensor m, Tensor v, Tensor x) -> Tensor")
-special_mathieu_a = stock_operator("pullback::special_mathieu_a(Tensor m, Tensor q) -> Tensor")
-special_mathieu_b = stock_operator("pullback::special_mathieu_b(Tensor m, Tensor q) -> Tensor")
+special_loggamma = stock_operator(
+    "pullback::special_loggamma(Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_logit = stock_operator(
+    "pullback::special_logit(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_lpmv = stock_operator(
+    "pullback::special_lpmv(Tensor m, Tensor v, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_mathieu_a = stock_operator(
+    "pullback::special_mathieu_a(Tensor m, Tensor q) -> Tensor", _kernels_scipy_special
+)
+special_mathieu_b = stock_operator(
+    "pullback::special_mathieu_b(Tensor m, Tensor q) -> Tensor", _kernels_scipy_special
+)
 special_mathieu_cem = stock_operator(
-    "pullback::special_mathieu_cem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)"
+    "pullback::special_mathieu_cem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)",
+    _kernels_scipy_special,
 )
 special_mathieu_modcem1 = stock_operator(
-    "pullback::special_mathieu_modcem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)"
+    "pullback::special_mathieu_modcem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)",
+    _kernels_scipy_special,
 )
 special_mathieu_modcem2 = stock_operator(
-    "pullback::special_mathieu_modcem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)"
+    "pullback::special_mathieu_modcem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)",
+    _kernels_scipy_special,
 )
 special_mathieu_modsem1 = stock_operator(
-    "pullback::special_mathieu_modsem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)"
+    "pullback::special_mathieu_modsem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)",
+    _kernels_scipy_special,
 )
 special_mathieu_modsem2 = stock_operator(
-    "pullback::special_mathieu_modsem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)"
+    "pullback::special_mathieu_modsem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)",
+    _kernels_scipy_special,
 )
 special_mathieu_sem = stock_operator(
-    "pullback::special_mathieu_sem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)"
+    "pullback::special_mathieu_sem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)",
+    _kernels_scipy_special,
 )
 special_modfresnelm = stock_operator(
-    "pullback::special_modfresnelm(Tensor x) -> (Tensor f, Tensor k)"
+    "pullback::special_modfresnelm(Tensor x) -> (Tensor f, Tensor k)", _kernels_scipy_special
 )
 special_modfresnelp = stock_operator(
-    "pullback::special_modfresnelp(Tensor x) -> (Tensor f, Tensor k)"
+    "pullback::special_modfresnelp(Tensor x) -> (Tensor f, Tensor k)", _kernels_scipy_special
 )
-special_modstruve = stock_operator("pullback::special_modstruve(Tensor v, Tensor x) -> Tensor")
-special_nbdtr = stock_operator("pullback::special_nbdtr(Tensor k, Tensor n, Tensor p) -> Tensor")
-special_nbdtrc = stock_operator("pullback::special_nbdtrc(Tensor k, Tensor n, Tensor p) -> Tensor")
-special_nbdtri = stock_operator("pullback::special_nbdtri(Tensor k, Tensor n, Tensor y) -> Tensor")
+special_modstruve = stock_operator(
+    "pullback::special_modstruve(Tensor v, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_nbdtr = stock_operator(
+    "pullback::special_nbdtr(Tensor k, Tensor n, Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_nbdtrc = stock_operator(
+    "pullback::special_nbdtrc(Tensor k, Tensor n, Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_nbdtri = stock_operator(
+    "pullback::special_nbdtri(Tensor k, Tensor n, Tensor y) -> Tensor", _kernels_scipy_special
+)
 special_ncfdtr = stock_operator(
-    "pullback::special_ncfdtr(Tensor dfn, Tensor dfd, Tensor nc, Tensor f) -> Tensor"
+    "pullback::special_ncfdtr(Tensor dfn, Tensor dfd, Tensor nc, Tensor f) -> Tensor",
+    _kernels_scipy_special,
 )
 special_ncfdtri = stock_operator(
-    "pullback::special_ncfdtri(Tensor dfn, Tensor dfd, Tensor nc, Tensor p) -> Tensor"
+    "pullback::special_ncfdtri(Tensor dfn, Tensor dfd, Tensor nc, Tensor p) -> Tensor",
+    _kernels_scipy_special,
 )
 special_ncfdtrinc = stock_operator(
-    "pullback::special_ncfdtrinc(Tensor dfn, Tensor dfd, Tensor p, Tensor f) -> Tensor"
+    "pullback::special_ncfdtrinc(Tensor dfn, Tensor dfd, Tensor p, Tensor f) -> Tensor",
+    _kernels_scipy_special,
 )
 special_nctdtr = stock_operator(
-    "pullback::special_nctdtr(Tensor df, Tensor nc, Tensor x) -> Tensor"
+    "pullback::special_nctdtr(Tensor df, Tensor nc, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_nctdtrit = stock_operator(
-    "pullback::special_nctdtrit(Tensor df, Tensor nc, Tensor p) -> Tensor"
+    "pullback::special_nctdtrit(Tensor df, Tensor nc, Tensor p) -> Tensor", _kernels_scipy_special
 )
-special_ndtr = stock_operator("pullback::special_ndtr(Tensor x) -> Tensor")
-special_ndtri = stock_operator("pullback::special_ndtri(Tensor y) -> Tensor")
-special_ndtri_exp = stock_operator("pullback::special_ndtri_exp(Tensor y) -> Tensor")
+special_ndtr = stock_operator("pullback::special_ndtr(Tensor x) -> Tensor", _kernels_scipy_special)
+special_ndtri = stock_operator(
+    "pullback::special_ndtri(Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_ndtri_exp = stock_operator(
+    "pullback::special_ndtri_exp(Tensor y) -> Tensor", _kernels_scipy_special
+)
 special_nrdtrimn = stock_operator(
-    "pullback::special_nrdtrimn(Tensor p, Tensor std, Tensor x) -> Tensor"
+    "pullback::special_nrdtrimn(Tensor p, Tensor std, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_nrdtrisd = stock_operator(
-    "pullback::special_nrdtrisd(Tensor mn, Tensor p, Tensor x) -> Tensor"
+    "pullback::special_nrdtrisd(Tensor mn, Tensor p, Tensor x) -> Tensor", _kernels_scipy_special
 )
 special_obl_ang1 = stock_operator(
-    "pullback::special_obl_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_obl_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_obl_ang1_cv = stock_operator(
-    "pullback::special_obl_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_obl_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
-special_obl_cv = stock_operator("pullback::special_obl_cv(Tensor m, Tensor n, Tensor c) -> Tensor")
+special_obl_cv = stock_operator(
+    "pullback::special_obl_cv(Tensor m, Tensor n, Tensor c) -> Tensor", _kernels_scipy_special
+)
 special_obl_rad1 = stock_operator(
-    "pullback::special_obl_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_obl_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_obl_rad1_cv = stock_operator(
-    "pullback::special_obl_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_obl_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_obl_rad2 = stock_operator(
-    "pullback::special_obl_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_obl_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_obl_rad2_cv = stock_operator(
-    "pullback::special_obl_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_obl_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
-special_owens_t = stock_operator("pullback::special_owens_t(Tensor h, Tensor a) -> Tensor")
-special_pbdv = stock_operator("pullback::special_pbdv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)")
-special_pbvv = stock_operator("pullback::special_pbvv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)")
-special_pbwa = stock_operator("pullback::special_pbwa(Tensor a, Tensor x) -> (Tensor w, Tensor wp)")
-special_pdtr = stock_operator("pullback::special_pdtr(Tensor k, Tensor m) -> Tensor")
-special_pdtrc = stock_operator("pullback::special_pdtrc(Tensor k, Tensor m) -> Tensor")
-special_pdtri = stock_operator("pullback::special_pdtri(Tensor k, Tensor y) -> Tensor")
-special_poch = stock_operator("pullback::special_poch(Tensor z, Tensor m) -> Tensor")
-special_powm1 = stock_operator("pullback::special_powm1(Tensor x, Tensor y) -> Tensor")
+special_owens_t = stock_operator(
+    "pullback::special_owens_t(Tensor h, Tensor a) -> Tensor", _kernels_scipy_special
+)
+special_pbdv = stock_operator(
+    "pullback::special_pbdv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)", _kernels_scipy_special
+)
+special_pbvv = stock_operator(
+    "pullback::special_pbvv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)", _kernels_scipy_special
+)
+special_pbwa = stock_operator(
+    "pullback::special_pbwa(Tensor a, Tensor x) -> (Tensor w, Tensor wp)", _kernels_scipy_special
+)
+special_pdtr = stock_operator(
+    "pullback::special_pdtr(Tensor k, Tensor m) -> Tensor", _kernels_scipy_special
+)
+special_pdtrc = stock_operator(
+    "pullback::special_pdtrc(Tensor k, Tensor m) -> Tensor", _kernels_scipy_special
+)
+special_pdtri = stock_operator(
+    "pullback::special_pdtri(Tensor k, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_poch = stock_operator(
+    "pullback::special_poch(Tensor z, Tensor m) -> Tensor", _kernels_scipy_special
+)
+special_powm1 = stock_operator(
+    "pullback::special_powm1(Tensor x, Tensor y) -> Tensor", _kernels_scipy_special
+)
 special_pro_ang1 = stock_operator(
-    "pullback::special_pro_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_pro_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_pro_ang1_cv = stock_operator(
-    "pullback::special_pro_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_pro_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
-special_pro_cv = stock_operator("pullback::special_pro_cv(Tensor m, Tensor n, Tensor c) -> Tensor")
+special_pro_cv = stock_operator(
+    "pullback::special_pro_cv(Tensor m, Tensor n, Tensor c) -> Tensor", _kernels_scipy_special
+)
 special_pro_rad1 = stock_operator(
-    "pullback::special_pro_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_pro_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_pro_rad1_cv = stock_operator(
-    "pullback::special_pro_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_pro_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_pro_rad2 = stock_operator(
-    "pullback::special_pro_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_pro_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_pro_rad2_cv = stock_operator(
-    "pullback::special_pro_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)"
+    "pullback::special_pro_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)",
+    _kernels_scipy_special,
 )
 special_pseudo_huber = stock_operator(
-    "pullback::special_pseudo_huber(Tensor delta, Tensor r) -> Tensor"
+    "pullback::special_pseudo_huber(Tensor delta, Tensor r) -> Tensor", _kernels_scipy_special
 )
-special_psi = stock_operator("pullback::special_psi(Tensor z) -> Tensor")
-special_radian = stock_operator("pullback::special_radian(Tensor d, Tensor m, Tensor s) -> Tensor")
-special_rel_entr = stock_operator("pullback::special_rel_entr(Tensor x, Tensor y) -> Tensor")
-special_rgamma = stock_operator("pullback::special_rgamma(Tensor z) -> Tensor")
-special_shichi = stock_operator("pullback::special_shichi(Tensor x) -> (Tensor shi, Tensor chi)")
-special_sici = stock_operator("pullback::special_sici(Tensor x) -> (Tensor si, Tensor ci)")
-special_sindg = stock_operator("pullback::special_sindg(Tensor x) -> Tensor")
-special_smirnov = stock_operator("pullback::special_smirnov(Tensor n, Tensor d) -> Tensor")
-special_smirnovi = stock_operator("pullback::special_smirnovi(Tensor n, Tensor p) -> Tensor")
-special_smirnovp = stock_operator("pullback::special_smirnovp(Tensor n, Tensor d) -> Tensor")
-special_spence = stock_operator("pullback::special_spence(Tensor z) -> Tensor")
+special_psi = stock_operator("pullback::special_psi(Tensor z) -> Tensor", _kernels_scipy_special)
+special_radian = stock_operator(
+    "pullback::special_radian(Tensor d, Tensor m, Tensor s) -> Tensor", _kernels_scipy_special
+)
+special_rel_entr = stock_operator(
+    "pullback::special_rel_entr(Tensor x, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_rgamma = stock_operator(
+    "pullback::special_rgamma(Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_shichi = stock_operator(
+    "pullback::special_shichi(Tensor x) -> (Tensor shi, Tensor chi)", _kernels_scipy_special
+)
+special_sici = stock_operator(
+    "pullback::special_sici(Tensor x) -> (Tensor si, Tensor ci)", _kernels_scipy_special
+)
+special_sindg = stock_operator(
+    "pullback::special_sindg(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_smirnov = stock_operator(
+    "pullback::special_smirnov(Tensor n, Tensor d) -> Tensor", _kernels_scipy_special
+)
+special_smirnovi = stock_operator(
+    "pullback::special_smirnovi(Tensor n, Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_smirnovp = stock_operator(
+    "pullback::special_smirnovp(Tensor n, Tensor d) -> Tensor", _kernels_scipy_special
+)
+special_spence = stock_operator(
+    "pullback::special_spence(Tensor z) -> Tensor", _kernels_scipy_special
+)
 special_spherical_in = stock_operator(
-    "pullback::special_spherical_in(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_in(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_spherical_in_d = stock_operator(
-    "pullback::special_spherical_in_d(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_in_d(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_spherical_jn = stock_operator(
-    "pullback::special_spherical_jn(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_jn(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_spherical_jn_d = stock_operator(
-    "pullback::special_spherical_jn_d(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_jn_d(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_spherical_kn = stock_operator(
-    "pullback::special_spherical_kn(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_kn(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_spherical_kn_d = stock_operator(
-    "pullback::special_spherical_kn_d(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_kn_d(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_spherical_yn = stock_operator(
-    "pullback::special_spherical_yn(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_yn(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
 special_spherical_yn_d = stock_operator(
-    "pullback::special_spherical_yn_d(Tensor n, Tensor z) -> Tensor"
+    "pullback::special_spherical_yn_d(Tensor n, Tensor z) -> Tensor", _kernels_scipy_special
 )
-special_stdtr = stock_operator("pullback::special_stdtr(Tensor df, Tensor x) -> Tensor")
-special_stdtrit = stock_operator("pullback::special_stdtrit(Tensor df, Tensor p) -> Tensor")
-special_struve = stock_operator("pullback::special_struve(Tensor v, Tensor x) -> Tensor")
-special_tandg = stock_operator("pullback::special_tandg(Tensor x) -> Tensor")
-special_tklmbda = stock_operator("pullback::special_tklmbda(Tensor x, Tensor lmbda) -> Tensor")
+special_stdtr = stock_operator(
+    "pullback::special_stdtr(Tensor df, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_stdtrit = stock_operator(
+    "pullback::special_stdtrit(Tensor df, Tensor p) -> Tensor", _kernels_scipy_special
+)
+special_struve = stock_operator(
+    "pullback::special_struve(Tensor v, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_tandg = stock_operator(
+    "pullback::special_tandg(Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_tklmbda = stock_operator(
+    "pullback::special_tklmbda(Tensor x, Tensor lmbda) -> Tensor", _kernels_scipy_special
+)
 special_voigt_profile = stock_operator(
-    "pullback::special_voigt_profile(Tensor x, Tensor sigma, Tensor gamma) -> Tensor"
+    "pullback::special_voigt_profile(Tensor x, Tensor sigma, Tensor gamma) -> Tensor",
+    _kernels_scipy_special,
 )
-special_wofz = stock_operator("pullback::special_wofz(Tensor z) -> Tensor")
+special_wofz = stock_operator("pullback::special_wofz(Tensor z) -> Tensor", _kernels_scipy_special)
 special_wright_bessel = stock_operator(
-    "pullback::special_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor"
+    "pullback::special_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor",
+    _kernels_scipy_special,
 )
-special_wrightomega = stock_operator("pullback::special_wrightomega(Tensor z) -> Tensor")
-special_xlog1py = stock_operator("pullback::special_xlog1py(Tensor x, Tensor y) -> Tensor")
-special_xlogy = stock_operator("pullback::special_xlogy(Tensor x, Tensor y) -> Tensor")
-special_y0 = stock_operator("pullback::special_y0(Tensor x) -> Tensor")
-special_y1 = stock_operator("pullback::special_y1(Tensor x) -> Tensor")
-special_yn = stock_operator("pullback::special_yn(Tensor n, Tensor x) -> Tensor")
-special_yv = stock_operator("pullback::special_yv(Tensor v, Tensor z) -> Tensor")
-special_yve = stock_operator("pullback::special_yve(Tensor v, Tensor z) -> Tensor")
-special_zeta = stock_operator("pullback::special_zeta(Tensor x, Tensor q) -> Tensor")
+special_wrightomega = stock_operator(
+    "pullback::special_wrightomega(Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_xlog1py = stock_operator(
+    "pullback::special_xlog1py(Tensor x, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_xlogy = stock_operator(
+    "pullback::special_xlogy(Tensor x, Tensor y) -> Tensor", _kernels_scipy_special
+)
+special_y0 = stock_operator("pullback::special_y0(Tensor x) -> Tensor", _kernels_scipy_special)
+special_y1 = stock_operator("pullback::special_y1(Tensor x) -> Tensor", _kernels_scipy_special)
+special_yn = stock_operator(
+    "pullback::special_yn(Tensor n, Tensor x) -> Tensor", _kernels_scipy_special
+)
+special_yv = stock_operator(
+    "pullback::special_yv(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_yve = stock_operator(
+    "pullback::special_yve(Tensor v, Tensor z) -> Tensor", _kernels_scipy_special
+)
+special_zeta = stock_operator(
+    "pullback::special_zeta(Tensor x, Tensor q) -> Tensor", _kernels_scipy_special
+)

@@ -1,58 +1,50 @@
 """Functions that formulas call, written once for both namespaces.
 
 Each takes the namespace first: on raw arrays it is the fast road, on tensors it records, so second
-derivatives come for free.
+derivatives come for free. A family is imported when a formula calls a function that is not there.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 
-from pullback.autograd.formulas import (
-    batching,
-    creation,
-    decompositions,
-    fft,
-    indexing,
-    linalg,
-    nn,
-    nn_activation,
-    nn_distance,
-    nn_loss,
-    nn_norm,
-    pointwise,
-    products,
-    reduction,
-    scipy_special,
-    shape,
-    sorting,
-    special,
-)
-from pullback.autograd.namespaces import arrays, tensors
+from pullback.autograd.namespaces import arrays, load_missing, tensors
 
-__all__ = [
-    "batching",
-    "creation",
-    "decompositions",
-    "fft",
-    "indexing",
-    "linalg",
-    "nn",
-    "nn_activation",
-    "nn_distance",
-    "nn_loss",
-    "nn_norm",
+__all__ = ["FAMILIES"]
+
+FAMILIES = (  # the most used ones first: they are searched in this order
     "pointwise",
-    "products",
     "reduction",
-    "scipy_special",
     "shape",
+    "products",
+    "indexing",
+    "creation",
     "sorting",
     "special",
-]
+    "linalg",
+    "decompositions",
+    "fft",
+    "nn",
+    "nn_activation",
+    "nn_loss",
+    "nn_norm",
+    "nn_distance",
+    "batching",
+    "scipy_special",
+)
+"""The modules of this folder."""
 
-for _family in __all__:
-    _module = globals()[_family]
-    for _name in _module.__all__:
-        for _namespace in (arrays, tensors):
-            setattr(_namespace, _name, partial(getattr(_module, _name), _namespace))
+
+def _load(name: str) -> None:
+    """Puts families in the namespaces, one after the other, until one has the function."""
+    for family in FAMILIES:
+        module = import_module(f"{__name__}.{family}")
+        for each in module.__all__:
+            for namespace in (arrays, tensors):
+                setattr(namespace, each, partial(getattr(module, each), namespace))
+        if name in module.__all__:
+            return
+
+
+load_missing(_load)

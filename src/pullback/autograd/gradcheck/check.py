@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pullback.autograd.api import grad
-from pullback.autograd.gradcheck.directions import (
-    check_forward_fast,
-    check_no_outputs_fast,
-    check_reverse_fast,
-)
-from pullback.autograd.gradcheck.jacobians import check_forward, check_no_outputs, check_reverse
-from pullback.autograd.gradcheck.problem import Options, Problem, as_tuple
-from pullback.autograd.gradcheck.properties import (
-    check_batched_gradients,
-    check_batched_tangents,
-    check_missing_gradients,
-    check_missing_tangents,
-    check_zero_gradients,
-)
 from pullback.autograd.view import requires_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradUsageError, GradcheckError
+from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor, wrap
+
+if TYPE_CHECKING:
+    from pullback.autograd.gradcheck import directions, jacobians, properties
+    from pullback.autograd.gradcheck import problem as problems
+else:
+    directions = lazy_module("pullback.autograd.gradcheck.directions")
+    jacobians = lazy_module("pullback.autograd.gradcheck.jacobians")
+    problems = lazy_module("pullback.autograd.gradcheck.problem")
+    properties = lazy_module("pullback.autograd.gradcheck.properties")
 
 __all__ = ["gradcheck", "gradgradcheck"]
 
@@ -77,8 +73,8 @@ def gradcheck(
     """
     kinds = _Kinds(check_backward_ad, check_forward_ad, check_undefined_grad)
     kinds.batched, kinds.batched_forward = check_batched_grad, check_batched_forward_grad
-    options = Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
-    return _run(func, as_tuple(inputs), options, kinds, raise_exception)
+    options = problems.Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
+    return _run(func, problems.as_tuple(inputs), options, kinds, raise_exception)
 
 
 class _Kinds:
@@ -115,12 +111,12 @@ def _require(condition: bool, message: str) -> None:
 def _run(
     func: Callable[..., Any],
     args: tuple[Any, ...],
-    options: Options,
+    options: problems.Options,
     kinds: _Kinds,
     raise_exception: bool,
 ) -> bool:
     kinds.check()
-    problem = Problem(func, args)
+    problem = problems.Problem(func, args)
     try:
         _check(problem, options, kinds)
     except GradcheckError:
@@ -130,26 +126,26 @@ def _run(
     return True
 
 
-def _check(problem: Problem, options: Options, kinds: _Kinds) -> None:
+def _check(problem: problems.Problem, options: problems.Options, kinds: _Kinds) -> None:
     """Every check that is asked for; numbers first, because their messages say most."""
     fast = options.fast_mode
     if not problem.outputs:
-        (check_no_outputs_fast if fast else check_no_outputs)(problem, options)
+        (directions.check_no_outputs_fast if fast else jacobians.check_no_outputs)(problem, options)
         return
     if kinds.backward:
-        (check_reverse_fast if fast else check_reverse)(problem, options)
+        (directions.check_reverse_fast if fast else jacobians.check_reverse)(problem, options)
     if kinds.forward:
-        (check_forward_fast if fast else check_forward)(problem, options)
+        (directions.check_forward_fast if fast else jacobians.check_forward)(problem, options)
         if kinds.missing:
-            check_missing_tangents(problem)
+            properties.check_missing_tangents(problem)
     if kinds.batched_forward:
-        check_batched_tangents(problem)
+        properties.check_batched_tangents(problem)
     if kinds.batched:
-        check_batched_gradients(problem)
+        properties.check_batched_gradients(problem)
     if kinds.backward:
-        check_zero_gradients(problem)
+        properties.check_zero_gradients(problem)
         if kinds.missing:
-            check_missing_gradients(problem)
+            properties.check_missing_gradients(problem)
 
 
 def gradgradcheck(
@@ -198,9 +194,9 @@ def gradgradcheck(
     )
     kinds = _Kinds(check_rev_over_rev, check_fwd_over_rev, check_undefined_grad)
     kinds.batched = check_batched_grad
-    options = Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
-    args = as_tuple(inputs)
-    seeds = as_tuple(() if grad_outputs is None else grad_outputs)
+    options = problems.Options(eps, atol, rtol, nondet_tol, check_grad_dtypes, fast_mode)
+    args = problems.as_tuple(inputs)
+    seeds = problems.as_tuple(() if grad_outputs is None else grad_outputs)
     if grad_outputs is None:
         seeds = _random_gradients(func, args, gen_non_contig_grad_outputs)
     if not seeds:  # nothing depends on the inputs, so there are no gradients to differentiate
@@ -216,7 +212,7 @@ def _gradient_of(
     places = [n for n, x in enumerate(args) if isinstance(x, Tensor) and requires_grad(x)]
 
     def gradient(*values: Any) -> tuple[Tensor, ...]:
-        outputs = [y for y in as_tuple(func(*values[:-seeds])) if requires_grad(y)]
+        outputs = [y for y in problems.as_tuple(func(*values[:-seeds])) if requires_grad(y)]
         found = grad(
             outputs,
             [values[place] for place in places],
@@ -235,7 +231,7 @@ def _random_gradients(
     """Output gradients in [-1, 1) that require grad; perhaps every other element of more."""
     rng = np.random.default_rng(0)
     made = []
-    for output in filter(requires_grad, as_tuple(func(*args))):
+    for output in filter(requires_grad, problems.as_tuple(func(*args))):
         shape = output.shape
         if with_gaps and output.ndim:
             shape = (*shape[:-1], 2 * shape[-1])

@@ -10,7 +10,7 @@ from pullback.codegen.emit.model import (
     is_tensor_list,
     is_tensor_value,
 )
-from pullback.codegen.emit.source import WIDTH, docstring, indent
+from pullback.codegen.emit.source import docstring, indent
 from pullback.schema import Argument, OptionalType
 
 __all__ = ["emit_function", "emit_operator", "positional_only", "public_name"]
@@ -24,12 +24,11 @@ def public_name(op: Emitted) -> str:
     return op.function.python or op.name
 
 
-def emit_operator(op: Emitted, namespace: str) -> str:
-    """The line that defines an operator."""
+def emit_operator(op: Emitted, namespace: str, source: str) -> str:
+    """The line that defines an operator; `source` is the name of the module with its kernels."""
     quote = "'" if '"' in str(op.schema) else '"'
     text = f"{quote}{namespace}::{op.schema}{quote}"
-    line = f"{op.name} = stock_operator({text})\n"
-    return line if len(line) <= WIDTH + 1 else f"{op.name} = stock_operator(\n    {text}\n)\n"
+    return f"{op.name} = stock_operator({text}, {source})\n"
 
 
 def emit_function(op: Emitted, *, out: str | None = None) -> str:

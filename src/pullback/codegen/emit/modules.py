@@ -73,9 +73,12 @@ from pullback.autograd.record import (
     save_before_write,
     save_list,
 )
+from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
+
+from . import functions_{family}, operators
 
 ndarray = np.ndarray
 """
@@ -140,8 +143,14 @@ def operators_module(families: Families, namespace: str) -> str:
     """The module that defines every operator."""
     text = _header("Every operator of the tables.", f"{len(families)} tables")
     text += "from pullback.dispatch.stock import stock_operator\n\n"
-    ops = [op for members in families.values() for op in members]
-    return text + "".join(emit_operator(op, namespace) for op in _sorted(ops))
+    text += "# The modules that register kernels, each imported when one of them is first needed.\n"
+    for family in sorted(families):
+        text += f'_kernels_{family} = f"{{__package__}}.kernels_{family}"\n'
+    text += "\n"
+    sources = {op.name: family for family, members in families.items() for op in members}
+    for op in _sorted(op for members in families.values() for op in members):
+        text += emit_operator(op, namespace, f"_kernels_{sources[op.name]}")
+    return text
 
 
 def functions_module(family: str, ops: list[Emitted]) -> str:
@@ -170,12 +179,10 @@ def functions_with_out(ops: Iterable[Emitted]) -> dict[str, str]:
 
 
 def kernels_module(family: str, ops: list[Emitted]) -> str:
-    """The nodes, kernels and forward formulas of one table."""
+    """The nodes, kernels and forward formulas of one table, and their registration."""
     members = with_arrays(ops)
     text = _header(f"Nodes and kernels: {family}.", f"{family}.yaml")
-    text += _kernel_imports(op.function.dispatch["CPU"] for op in members) + _IMPORTS_KERNELS
-    if made_of_entry(ops):
-        text = text.replace("ndarray = np", f"from . import functions_{family}\n\nndarray = np", 1)
+    text += _kernel_imports(_named_functions(ops)) + _IMPORTS_KERNELS.format(family=family)
     seen: set[str] = set()
     for op in members:
         if op.info is not None and op.info.op not in seen:
@@ -187,6 +194,30 @@ def kernels_module(family: str, ops: list[Emitted]) -> str:
             text += "\n\n" + emit_jvp(op)
     for op in made_of_entry(ops):
         text += "\n\n" + emit_composite(op, _entry_function(op, ops), f"functions_{family}")
+    return text + "\n\n" + _registration(family, ops)
+
+
+def _named_functions(ops: list[Emitted]) -> list[str]:
+    """The functions that a table names as kernels."""
+    members = with_arrays(ops)
+    metas = {op.function.dispatch.get("Meta", "") for op in members}
+    named = [op.function.dispatch["CPU"] for op in members] + sorted(metas - set(META_RULES))
+    return named + [op.function.dispatch[_COMPOSITE] for op in composites(ops)]
+
+
+def _registration(family: str, ops: list[Emitted]) -> str:
+    """The calls that fill the dispatch tables of the operators of one table."""
+    text = ""
+    for op in with_arrays(ops):
+        text += _register_call(family, op, ops)
+    for op in composites(ops):
+        function = f"functions_{family}.{public_name(op)}"
+        kernel = op.function.dispatch[_COMPOSITE]
+        text += f"register_composite(operators.{op.name}, {function}, {kernel})\n"
+    for op in made_of_entry(ops):
+        own = public_name(op) if not op.schema.is_out_fn() else _entry_function(op, ops)
+        function = f"functions_{family}.{own}"
+        text += f"register_composite(operators.{op.name}, {function}, {op.name}_composite)\n"
     return text
 
 
@@ -233,31 +264,9 @@ def methods_module(families: Families) -> str:
 
 
 def register_module(families: Families) -> str:
-    """The module that fills the tables of every operator."""
-    ops = [op for members in families.values() for op in members]
-    arrays = [op.function.dispatch["CPU"] for op in with_arrays(ops)]
-    metas = {op.function.dispatch.get("Meta", "") for op in with_arrays(ops)}
-    arrays += sorted(metas - set(META_RULES))
-    made = [op.function.dispatch[_COMPOSITE] for op in composites(ops)]
+    """The module that fills the tables of every operator at once."""
     text = _header("Fills the dispatch tables of every operator.", f"{len(families)} tables")
-    text += _kernel_imports(arrays + made)
-    text += "from pullback.autograd.register import register, register_composite\n\n"
-    modules = [f"{kind}_{family}" for kind in ("functions", "kernels") for family in families]
-    text += (
-        "".join(f"from . import {module}\n" for module in sorted(["operators", *modules])) + "\n"
-    )
-    for family, members in sorted(families.items()):
-        for op in with_arrays(members):
-            text += _register_call(family, op, members)
-        for op in composites(members):
-            function = f"functions_{family}.{public_name(op)}"
-            kernel = op.function.dispatch[_COMPOSITE]
-            text += f"register_composite(operators.{op.name}, {function}, {kernel})\n"
-        for op in made_of_entry(members):
-            own = public_name(op) if not op.schema.is_out_fn() else _entry_function(op, members)
-            kernel = f"kernels_{family}.{op.name}_composite"
-            text += f"register_composite(operators.{op.name}, functions_{family}.{own}, {kernel})\n"
-    return text
+    return text + "".join(f"from . import kernels_{family}\n" for family in sorted(families))
 
 
 def _jvp_owner(op: Emitted, ops: list[Emitted]) -> Emitted | None:
@@ -283,23 +292,22 @@ def _refused(op: Emitted) -> tuple[tuple[int, str], ...]:
 
 
 def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
-    module = f"kernels_{family}"
-    items = [f"operators.{op.name}", f"cpu={module}.{op.name}_cpu"]
+    items = [f"operators.{op.name}", f"cpu={op.name}_cpu"]
     if not op.tensors:
         items.append("factory=True")
     if op.is_view:
-        items.append(f"view={module}.{op.name}_view")
+        items.append(f"view={op.name}_view")
     elif op.inplace:
-        items.append(f"inplace={module}.{op.name}_inplace")
+        items.append(f"inplace={op.name}_inplace")
     if op.info is not None:
-        items.append(f"record={module}.{op.name}_record")
-        items.append(f"node={module}.{op.name}_node")
+        items.append(f"record={op.name}_record")
+        items.append(f"node={op.name}_node")
         if not op.is_view and not op.inplace and len(op.schema.returns) > 1:
             items.append(f"differentiable={op.differentiable_outputs}")
     jvp = _jvp_owner(op, ops)
     if jvp is not None:
         tangents = tuple(jvp.arguments.index(a) for a in tangent_arguments(jvp))
-        items += [f"jvp={module}.{jvp.name}_jvp", f"tangents={tangents}"]
+        items += [f"jvp={jvp.name}_jvp", f"tangents={tangents}"]
         if sums_terms(jvp):
             items.append("sums=True")
         if refused := _refused(jvp):

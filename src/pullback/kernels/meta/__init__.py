@@ -5,20 +5,25 @@ Named by tables as the kernel for Meta where no common rule says it; see ``pullb
 
 from __future__ import annotations
 
-from pullback.kernels.meta import (
-    creation,
-    fft,
-    images,
-    indexing,
-    linalg,
-    nn,
-    pointwise,
-    products,
-    reduction,
-    shape,
-    sorting,
-    spec,
-)
+import typing as _typing
+
+from pullback.lazy import lazy_names as _lazy_names
+
+if _typing.TYPE_CHECKING:
+    from pullback.kernels.meta import (
+        creation,
+        fft,
+        images,
+        indexing,
+        linalg,
+        nn,
+        pointwise,
+        products,
+        reduction,
+        shape,
+        sorting,
+        spec,
+    )
 
 __all__ = [
     "creation",
@@ -34,3 +39,6 @@ __all__ = [
     "sorting",
     "spec",
 ]
+
+if not _typing.TYPE_CHECKING:
+    __getattr__, __dir__ = _lazy_names(__name__, {__name__: __all__})

@@ -1,0 +1,30 @@
+"""The fallback at the key ``Python``, which serves every operator on tensors with many samples.
+
+Registered with the import of the package, because a fallback changes all tables; what it links to
+is loaded when the first mapped function comes to an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pullback.dispatch import registry
+from pullback.dispatch.keys import DispatchKey
+from pullback.dispatch.table import Kernel
+from pullback.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from pullback.batching import kernels
+else:
+    kernels = lazy_module("pullback.batching.kernels")
+
+__all__ = ["link_batched"]
+
+
+def link_batched(operator: Any, flags: int) -> Callable[..., Any]:
+    """The kernel of one operator for tensors with many samples."""
+    return kernels.batched_kernel(operator, flags)
+
+
+registry.register_fallback(Kernel(link_batched, DispatchKey.Python, linker=link_batched))
