@@ -239,3 +239,12 @@ def test_weights_of_bincount_keep_their_dtype():
 def test_errors_say_what_was_wrong(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize("name", ["median", "nanmedian"])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int64"])
+def test_medians_of_integers_do_not_overflow(name, dtype):
+    x = np.array([1, 100, 120, 127]).astype(dtype)
+    expected = getattr(np, name)(x)
+    found = getattr(pb, name)(pb.tensor(x))
+    assert (found.item(), found.dtype) == (expected, expected.dtype)

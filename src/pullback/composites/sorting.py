@@ -110,8 +110,10 @@ def nanpercentile(
 def _median(name: str, x: Tensor, axis: Axes, keepdims: bool, *, skip_nan: bool) -> Tensor:
     lines = _Lines(name, x, axis, skip_nan)
     below, above, _ = _quantile_places(np.array([0.5]), lines.count, "midpoint")
-    middle = (lines.at(below) + lines.at(above)) / 2
-    return reshape(middle, lines.reduced_shape(keepdims))
+    low, high = lines.at(below), lines.at(above)
+    if low.dtype.kind not in "fc":  # the sum of two small integers, or truths, need not be one
+        low = astype(low, np.float64)
+    return reshape((low + high) / 2, lines.reduced_shape(keepdims))
 
 
 def _quantile(
