@@ -92,6 +92,44 @@ def test_arrays_that_are_no_numbers_are_refused(array: Any) -> None:
             attempt()
 
 
+@pytest.mark.parametrize("dtype", [object, "U3", "S2", "M8[s]", [("a", float)]])
+def test_no_tensor_is_made_of_what_is_no_number(dtype: Any) -> None:
+    x = pb.tensor(V, requires_grad=True)
+    for attempt in (
+        lambda: x.astype(dtype),
+        lambda: x.to(np.dtype(dtype)),
+        lambda: np.astype(x, dtype),
+        lambda: np.zeros_like(x, dtype=dtype),
+        lambda: np.empty(2, dtype=dtype, like=x),
+        lambda: np.full(2, 0, dtype=dtype, like=x),
+        lambda: np.array([1], dtype=dtype, like=x),
+        lambda: np.add(x, 1, dtype=dtype),
+        lambda: pb.zeros(2, dtype=dtype),
+        lambda: pb.ones(2, dtype=dtype),
+        lambda: pb.empty(2, dtype=dtype, device="meta"),
+        lambda: pb.eye(2, dtype=dtype),
+    ):
+        with pytest.raises((TypeError, ValueError)):
+            attempt()
+
+
+def test_operators_refuse_what_is_no_array_by_name() -> None:
+    x = pb.tensor(V, requires_grad=True)
+    for other in (None, "a", {}, object()):
+        with pytest.raises(TypeError, match="number"):
+            x + other
+    assert (x == None) is False  # noqa: E711 - the comparison is tested
+    with pytest.raises(UnsupportedDtypeError, match="numbers"):
+        np.add(x, ["a", "b", "c"])
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        np.concatenate([x, [[1], [2, 3]]])
+    y = np.copy(x)
+    for wrong in (None, "nan", 1j):
+        with pytest.raises(TypeError):
+            y[0] = wrong
+    assert y.tolist() == V.tolist()
+
+
 def test_an_object_array_on_the_left_is_refused() -> None:
     x = pb.tensor(V, requires_grad=True)
     with pytest.raises(UnsupportedDtypeError, match="object"):
@@ -153,6 +191,40 @@ def test_zero_size_arrays() -> None:
     assert x.grad.shape == (0, 3)
     with pytest.raises(ValueError, match="no elements"):
         np.max(x)
+
+
+def test_zero_size_arrays_in_more_functions() -> None:
+    x = pb.tensor(np.zeros((0, 3)), requires_grad=True)
+    square = pb.tensor(np.zeros((0, 0)), requires_grad=True)
+    assert np.linalg.det(square).item() == 1.0
+    for made, shape in (
+        (np.sort(x), (0, 3)),
+        (np.cumsum(x, axis=0), (0, 3)),
+        (np.diff(x, axis=1), (0, 2)),
+        (np.linalg.inv(square), (0, 0)),
+        (np.einsum("ij,kj", x, x), (0, 0)),
+        (np.where(x > 0, x, 0.0), (0, 3)),
+        (np.pad(x, 1), (2, 5)),
+        (np.add.reduceat(x[:, 0], []), (0,)),
+        (np.interp(x[:, 0], [0, 1], [0, 1]), (0,)),
+        (np.max(x, axis=0, initial=0.0), (3,)),
+    ):
+        assert made.shape == shape
+        if made.requires_grad:
+            (grad,) = pb.autograd.grad(made.sum(), [x], retain_graph=True, allow_unused=True)
+            assert grad is None or grad.shape == x.shape
+    target = np.copy(pb.tensor(V, requires_grad=True))
+    np.add.at(target, [], [])
+    assert target.tolist() == V.tolist()
+    for refused in (
+        lambda: np.median(x),
+        lambda: np.quantile(x, 0.5),
+        lambda: np.argmax(x),
+        lambda: np.fft.fft(x[:, 0]),
+        lambda: np.convolve(x[:, 0], [1.0]),
+    ):
+        with pytest.raises(ValueError, match=r"elements|empty|points|element"):
+            refused()
 
 
 def test_shapes_that_do_not_fit_raise() -> None:

@@ -148,7 +148,7 @@ def _reduceat(
     places = np.asarray(plain(indices)).tolist()
     length = tensor.shape[axis]
     parts = []
-    for start, stop in zip(places, [*places[1:], length], strict=True):
+    for start, stop in zip(places, [*places[1:], length], strict=False):
         if not 0 <= start < length:
             raise IndexError(
                 f"index {start} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})"
@@ -156,7 +156,10 @@ def _reduceat(
         stop = stop if stop > start else start + 1  # NumPy's rule for places that do not rise
         piece = getitem(tensor, (slice(None),) * axis + (slice(start, stop),))
         parts.append(_reduce(ufunc, piece, axis))
-    return into(out, shape.stack(parts, axis), f"{ufunc_name(ufunc)}.reduceat")
+    made = (
+        shape.stack(parts, axis) if parts else getitem(tensor, (slice(None),) * axis + (slice(0),))
+    )
+    return into(out, made, f"{ufunc_name(ufunc)}.reduceat")
 
 
 def _outer(ufunc: np.ufunc, first: Any, second: Any, **options: Any) -> Any:

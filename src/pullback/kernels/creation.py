@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from pullback.kernels.dtypes import of_numbers
 from pullback.kernels.layout import empty_in_order
 
 __all__ = ["arange", "empty", "eye", "full", "ones", "ones_like", "tri", "zeros", "zeros_like"]
@@ -15,38 +16,38 @@ __all__ = ["arange", "empty", "eye", "full", "ones", "ones_like", "tri", "zeros"
 
 def zeros(shape: int | Sequence[int], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Zeros, float64 unless told otherwise."""
-    return np.zeros(shape, dtype)
+    return of_numbers(np.zeros(shape, dtype))
 
 
 def ones(shape: int | Sequence[int], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Ones, float64 unless told otherwise."""
-    return np.ones(shape, dtype)
+    return of_numbers(np.ones(shape, dtype))
 
 
 def empty(shape: int | Sequence[int], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Uninitialised memory."""
-    return np.empty(shape, dtype)
+    return of_numbers(np.empty(shape, dtype))
 
 
 def full(
     shape: int | Sequence[int], fill_value: Any, dtype: DTypeLike | None = None
 ) -> NDArray[Any]:
     """One number everywhere."""
-    return np.full(shape, fill_value, dtype)
+    return of_numbers(np.full(shape, fill_value, dtype))
 
 
 def eye(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None
 ) -> NDArray[Any]:
     """Ones on the k-th diagonal."""
-    return np.eye(n_rows, n_cols, k, np.float64 if dtype is None else dtype)
+    return of_numbers(np.eye(n_rows, n_cols, k, np.float64 if dtype is None else dtype))
 
 
 def tri(
     n_rows: int, n_cols: int | None = None, k: int = 0, dtype: DTypeLike | None = None
 ) -> NDArray[Any]:
     """Ones on and below the k-th diagonal."""
-    return np.tri(n_rows, n_cols, k, np.float64 if dtype is None else dtype)
+    return of_numbers(np.tri(n_rows, n_cols, k, np.float64 if dtype is None else dtype))
 
 
 def arange(
@@ -55,14 +56,14 @@ def arange(
     """Evenly spaced numbers in a half-open interval."""
     if stop is None:
         start, stop = 0, start
-    return np.arange(start, stop, step, dtype=dtype)
+    return of_numbers(np.arange(start, stop, step, dtype=dtype))
 
 
 def zeros_like(x: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Zeros of the same shape, in the same memory order."""
-    return np.zeros_like(x if 0 not in x.strides else empty_in_order(x), dtype)
+    return of_numbers(np.zeros_like(x if 0 not in x.strides else empty_in_order(x), dtype))
 
 
 def ones_like(x: NDArray[Any], dtype: DTypeLike | None = None) -> NDArray[Any]:
     """Ones of the same shape, in the same memory order."""
-    return np.ones_like(x if 0 not in x.strides else empty_in_order(x), dtype)
+    return of_numbers(np.ones_like(x if 0 not in x.strides else empty_in_order(x), dtype))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
+from pullback.kernels.dtypes import of_numbers
 from pullback.kernels.layout import copy_in_order
 
 __all__ = [
@@ -41,7 +42,7 @@ def clone(x: NDArray[Any]) -> NDArray[Any]:
 
 def astype(x: Any, dtype: DTypeLike) -> NDArray[Any]:
     """A copy with another data type."""
-    return copy_in_order(np.asarray(x), dtype)
+    return of_numbers(copy_in_order(np.asarray(x), dtype))
 
 
 def pow(x: Any, y: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
+from pullback.kernels.dtypes import of_numbers
 from pullback.kernels.meta.spec import Shape, Spec
 
 __all__ = ["arange", "empty", "eye", "full", "ones", "tri", "zeros"]
@@ -22,7 +23,7 @@ def _lengths(shape: Any) -> Shape:
 
 def empty(shape: Any, dtype: DTypeLike | None = None) -> Spec:
     """A shape, float64 unless told otherwise."""
-    return Spec(_lengths(shape), np.dtype(dtype))
+    return Spec(_lengths(shape), of_numbers(np.empty(0, dtype)).dtype)
 
 
 zeros = ones = empty
@@ -30,7 +31,7 @@ zeros = ones = empty
 
 def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None) -> Spec:
     """A shape, in the dtype of the number unless told otherwise."""
-    return Spec(_lengths(shape), np.full((), fill_value, dtype).dtype)
+    return Spec(_lengths(shape), of_numbers(np.full((), fill_value, dtype)).dtype)
 
 
 def eye(
@@ -50,5 +51,5 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None 
     """As many numbers as fit into a half-open interval."""
     if stop is None:
         start, stop = 0, start
-    kind = np.arange(start * 0, stop * 0, step, dtype=dtype).dtype
+    kind = of_numbers(np.arange(start * 0, stop * 0, step, dtype=dtype)).dtype
     return Spec((max(0, ceil((stop - start) / step)),), kind)
