@@ -47,7 +47,6 @@ from pullback.creation import *
 from pullback.dispatch import DispatchKey, DispatchKeySet
 from pullback.interop import array_api as _array_api
 from pullback.interop.array_api import *
-from pullback.interop.assignment import put_along_axis
 from pullback.interop.namespace import VERSION as __array_api_version__  # noqa: N811 - the standard's name
 from pullback.interop.namespace import ArrayNamespaceInfo as __array_namespace_info__  # noqa: N813
 from pullback.kernels.threads import get_num_threads, set_num_threads
@@ -81,6 +80,14 @@ if _typing.TYPE_CHECKING:
         value_and_grad,
     )
     from pullback.interop import differentiable, numpy_mode
+    from pullback.interop.assignment import (
+        copyto,
+        fill_diagonal,
+        place,
+        put,
+        put_along_axis,
+        putmask,
+    )
     from pullback.padding import pad
     from pullback.sparse import sparse_hessian, sparse_jacobian
 else:
@@ -112,6 +119,14 @@ else:
                 "value_and_grad",
             ],
             "pullback.interop": ["differentiable", "numpy_mode"],
+            "pullback.interop.assignment": [
+                "copyto",
+                "fill_diagonal",
+                "place",
+                "put",
+                "put_along_axis",
+                "putmask",
+            ],
             "pullback.padding": ["pad"],
             "pullback.sparse": ["sparse_hessian", "sparse_jacobian"],
         },

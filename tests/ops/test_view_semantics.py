@@ -343,3 +343,13 @@ def test_put_along_axis_writes_in_place_as_numpys_does():
     assert x.tolist() == [[0.0, 0.0, 5.0], [6.0, 0.0, 0.0]]
     (slope,) = pb.autograd.grad((x * [1.0, 2.0, 3.0]).sum(), v)
     assert slope.tolist() == [[3.0], [1.0]]
+
+
+def test_put_and_fill_diagonal_write_in_place_as_numpys_do():
+    x, v = pb.zeros((2, 2)), pb.tensor([5.0, 6.0], requires_grad=True)
+    assert pb.put(x, [3, 0], v) is None
+    assert x.tolist() == [[6.0, 0.0], [0.0, 5.0]]
+    assert pb.fill_diagonal(x, v * 2.0) is None
+    assert x.tolist() == [[10.0, 0.0], [0.0, 12.0]]
+    (slope,) = pb.autograd.grad((x * [[1.0, 2.0], [3.0, 4.0]]).sum(), v)
+    assert slope.tolist() == [2.0, 8.0]

@@ -12,16 +12,17 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
 from . import operators
 
 __all__ = [
+    "_fill_diagonal",
     "_getitem",
     "_getitem_backward",
     "_index",
+    "_put",
     "_put_along_axis",
     "choose",
     "compress",
     "copy_",
     "extract",
     "fill_",
-    "fill_diagonal",
     "fill_diagonal_",
     "gather",
     "index_add",
@@ -32,7 +33,6 @@ __all__ = [
     "masked_fill",
     "masked_fill_",
     "masked_select",
-    "put",
     "put_",
     "put_along_axis_",
     "scatter",
@@ -166,7 +166,7 @@ def fill_(self, /, value):
         raise named_error(error, "fill_", self, value) from None
 
 
-def fill_diagonal(self, /, value, wrap=False):
+def _fill_diagonal(self, /, value, wrap=False):
     """A copy with another main diagonal; values are used again and again."""
     try:
         if type(self) is not Tensor:
@@ -418,7 +418,7 @@ def masked_select(self, /, mask):
         raise named_error(error, "masked_select", self, mask) from None
 
 
-def put(self, /, indices, values, mode="raise"):
+def _put(self, /, indices, values, mode="raise"):
     """A copy with elements replaced that are counted in a row; values are used again and again."""
     try:
         if type(self) is not Tensor:

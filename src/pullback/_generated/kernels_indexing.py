@@ -1902,7 +1902,7 @@ register_composite(operators.choose, functions_indexing.choose, composites.index
 register_composite(operators.compress, functions_indexing.compress, composites.indexing.compress)
 register_composite(operators.extract, functions_indexing.extract, composites.indexing.extract)
 register_composite(
-    operators.fill_diagonal, functions_indexing.fill_diagonal, composites.indexing.fill_diagonal
+    operators.fill_diagonal, functions_indexing._fill_diagonal, composites.indexing.fill_diagonal
 )
 register_composite(
     operators.fill_diagonal_, functions_indexing.fill_diagonal_, composites.indexing.fill_diagonal_
@@ -1913,6 +1913,6 @@ register_composite(
 register_composite(
     operators.masked_select, functions_indexing.masked_select, composites.indexing.masked_select
 )
-register_composite(operators.put, functions_indexing.put, composites.indexing.put)
+register_composite(operators.put, functions_indexing._put, composites.indexing.put)
 register_composite(operators.put_, functions_indexing.put_, composites.indexing.put_)
 register_composite(operators.take, functions_indexing.take, composites.indexing.take)

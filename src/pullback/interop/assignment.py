@@ -28,7 +28,14 @@ def _in_array(function: Any, name: str, target: Any, *rest: Any, **options: Any)
 
 
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    """``numpy.copyto``."""
+    """Copies values into a tensor, where a mask holds, as ``numpy.copyto`` does.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros(3)
+    >>> copyto(x, [1.0, 2.0, 3.0], where=[True, False, True])
+    >>> x.tolist()
+    [1.0, 0.0, 3.0]
+    """
     if not isinstance(dst, Tensor):
         return _in_array(np.copyto, "numpy.copyto", dst, src, casting=casting, where=where)
     weak = type(src) in (bool, int, float, complex)
@@ -49,7 +56,14 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 
 
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """``numpy.put``."""
+    """Writes values to elements that are counted in a row, as ``numpy.put`` does.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros((2, 2))
+    >>> put(x, [3, 0], [5.0, 6.0])
+    >>> x.tolist()
+    [[6.0, 0.0], [0.0, 5.0]]
+    """
     if not isinstance(a, Tensor):
         return _in_array(np.put, "numpy.put", a, ind, v, mode)
     indexing.put_(a, ind, as_tensor(v), mode)
@@ -72,7 +86,14 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None = -1) -
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """``numpy.fill_diagonal``."""
+    """Writes values to the main diagonal, as ``numpy.fill_diagonal`` does.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros((2, 2))
+    >>> fill_diagonal(x, [1.0, 2.0])
+    >>> x.tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
     if not isinstance(a, Tensor):
         return _in_array(np.fill_diagonal, "numpy.fill_diagonal", a, val, wrap)
     indexing.fill_diagonal_(a, as_tensor(val), wrap)
@@ -80,7 +101,14 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 
 def place(arr: Any, mask: Any, vals: Any) -> None:
-    """``numpy.place``: the values in their order, over and over, where the mask holds."""
+    """Writes the values in their order, over and over, where a mask holds, as ``numpy.place`` does.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros(4)
+    >>> place(x, [True, False, True, True], [1.0, 2.0])
+    >>> x.tolist()
+    [1.0, 0.0, 2.0, 1.0]
+    """
     if not isinstance(arr, Tensor):
         return _in_array(np.place, "numpy.place", arr, mask, vals)
     places = np.flatnonzero(np.broadcast_to(plain(mask), arr.shape))
@@ -91,7 +119,14 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 
 
 def putmask(a: Any, mask: Any, values: Any) -> None:
-    """``numpy.putmask``: each element from the values' element of the same number."""
+    """Writes the values' elements of the same number where a mask holds: ``numpy.putmask``.
+
+    >>> import pullback as pb
+    >>> x = pb.zeros(4)
+    >>> putmask(x, pb.tensor([True, False, True, True]), [1.0, 2.0])
+    >>> x.tolist()
+    [1.0, 0.0, 1.0, 2.0]
+    """
     if not isinstance(a, Tensor):
         return _in_array(np.putmask, "numpy.putmask", a, mask, values)
     flags = np.asarray(plain(mask), bool)
