@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -194,8 +195,8 @@ def weighted_cubes_cpu(self, weight, power=3.0):
 def weighted_cubes_node(self, weight, power=3.0):
     node = WeightedCubesBackward0()
     node._edges = to_self, to_weight = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -212,8 +213,8 @@ def weighted_cubes_node(self, weight, power=3.0):
 def weighted_cubes_record(self, weight, power=3.0):
     node = WeightedCubesBackward0()
     node._edges = to_self, to_weight = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -716,7 +717,7 @@ def copy__inplace(self, src):
 
 def copy__node(self, src):
     node = CopyBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
     node._hooks = None
     return node
 
@@ -724,7 +725,7 @@ def copy__node(self, src):
 def copy__record(self, src):
     check_inplace(self, True, src)
     node = CopyBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
     node._hooks = None
     record_inplace(node, self, kernels.indexing.copy_(self._array, src._array), "copy_")
     return self
@@ -750,7 +751,10 @@ def fill__inplace(self, value):
 
 def fill__node(self, value):
     node = FillBackward0()
-    node._edges = (edge_of(self), value._edge or edge_of(value))
+    node._edges = (
+        edge_of(self),
+        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
@@ -758,7 +762,10 @@ def fill__node(self, value):
 def fill__record(self, value):
     check_inplace(self, True, value)
     node = FillBackward0()
-    node._edges = (edge_of(self), value._edge or edge_of(value))
+    node._edges = (
+        edge_of(self),
+        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     record_inplace(node, self, kernels.indexing.fill_(self._array, value._array), "fill_")
     return self
@@ -778,7 +785,7 @@ def gather_cpu(self, axis, index):
 
 def gather_node(self, axis, index):
     node = GatherBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
@@ -789,7 +796,7 @@ def gather_node(self, axis, index):
 
 def gather_record(self, axis, index):
     node = GatherBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
@@ -884,7 +891,7 @@ def index_cpu(self, indices):
 
 def index_node(self, indices):
     node = IndexBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
@@ -893,7 +900,7 @@ def index_node(self, indices):
 
 def index_record(self, indices):
     node = IndexBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
@@ -918,8 +925,8 @@ def index_add_cpu(self, axis, index, source):
 def index_add_node(self, axis, index, source):
     node = IndexAddBackward0()
     node._edges = to_self, to_source = (
-        self._edge or edge_of(self),
-        source._edge or edge_of(source),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.axis = axis
@@ -934,8 +941,8 @@ def index_add_node(self, axis, index, source):
 def index_add_record(self, axis, index, source):
     node = IndexAddBackward0()
     node._edges = to_self, to_source = (
-        self._edge or edge_of(self),
-        source._edge or edge_of(source),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.axis = axis
@@ -978,7 +985,10 @@ def index_add__inplace(self, axis, index, source):
 
 def index_add__node(self, axis, index, source):
     node = IndexAddBackward0()
-    node._edges = to_self, to_source = (edge_of(self), source._edge or edge_of(source))
+    node._edges = to_self, to_source = (
+        edge_of(self),
+        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     if to_source[0] is not None:
@@ -992,7 +1002,10 @@ def index_add__node(self, axis, index, source):
 def index_add__record(self, axis, index, source):
     check_inplace(self, True, index, source)
     node = IndexAddBackward0()
-    node._edges = to_self, to_source = (edge_of(self), source._edge or edge_of(source))
+    node._edges = to_self, to_source = (
+        edge_of(self),
+        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     if to_source[0] is not None:
@@ -1023,8 +1036,8 @@ def index_put_cpu(self, indices, values, accumulate=False):
 def index_put_node(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
     node._edges = to_self, to_values = (
-        self._edge or edge_of(self),
-        values._edge or edge_of(values),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     save_list(node, "indices", indices)
@@ -1035,8 +1048,8 @@ def index_put_node(self, indices, values, accumulate=False):
 def index_put_record(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
     node._edges = to_self, to_values = (
-        self._edge or edge_of(self),
-        values._edge or edge_of(values),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     save_list(node, "indices", indices)
@@ -1091,7 +1104,10 @@ def index_put__inplace(self, indices, values, accumulate=False):
 
 def index_put__node(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
-    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        edge_of(self),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1101,7 +1117,10 @@ def index_put__node(self, indices, values, accumulate=False):
 def index_put__record(self, indices, values, accumulate=False):
     check_inplace(self, True, values)
     node = IndexPutBackward1()
-    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        edge_of(self),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1133,7 +1152,10 @@ def masked_fill_cpu(self, mask, value):
 
 def masked_fill_node(self, mask, value):
     node = MaskedFillBackward0()
-    node._edges = (self._edge or edge_of(self), value._edge or edge_of(value))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1142,7 +1164,10 @@ def masked_fill_node(self, mask, value):
 
 def masked_fill_record(self, mask, value):
     node = MaskedFillBackward0()
-    node._edges = (self._edge or edge_of(self), value._edge or edge_of(value))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1176,7 +1201,10 @@ def masked_fill__inplace(self, mask, value):
 
 def masked_fill__node(self, mask, value):
     node = MaskedFillBackward0()
-    node._edges = (edge_of(self), value._edge or edge_of(value))
+    node._edges = (
+        edge_of(self),
+        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1186,7 +1214,10 @@ def masked_fill__node(self, mask, value):
 def masked_fill__record(self, mask, value):
     check_inplace(self, True, mask, value)
     node = MaskedFillBackward0()
-    node._edges = (edge_of(self), value._edge or edge_of(value))
+    node._edges = (
+        edge_of(self),
+        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1210,8 +1241,8 @@ def put_along_axis_cpu(self, indices, values, axis=-1, accumulate=False):
 def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edges = to_self, to_values = (
-        self._edge or edge_of(self),
-        values._edge or edge_of(values),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.indices = indices
@@ -1224,8 +1255,8 @@ def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
 def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edges = to_self, to_values = (
-        self._edge or edge_of(self),
-        values._edge or edge_of(values),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.indices = indices
@@ -1273,7 +1304,10 @@ def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        edge_of(self),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1285,7 +1319,10 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
 def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     check_inplace(self, True, indices, values)
     node = PutAlongAxisBackward0()
-    node._edges = to_self, to_values = (edge_of(self), values._edge or edge_of(values))
+    node._edges = to_self, to_values = (
+        edge_of(self),
+        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1308,7 +1345,10 @@ def scatter_cpu(self, axis, index, src):
 
 def scatter_node(self, axis, index, src):
     node = ScatterBackward0()
-    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1318,7 +1358,10 @@ def scatter_node(self, axis, index, src):
 
 def scatter_record(self, axis, index, src):
     node = ScatterBackward0()
-    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1351,7 +1394,7 @@ def scatter__inplace(self, axis, index, src):
 
 def scatter__node(self, axis, index, src):
     node = ScatterBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1362,7 +1405,7 @@ def scatter__node(self, axis, index, src):
 def scatter__record(self, axis, index, src):
     check_inplace(self, True, index, src)
     node = ScatterBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1382,7 +1425,10 @@ def scatter_add_cpu(self, axis, index, src):
 
 def scatter_add_node(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     if to_src[0] is not None:
@@ -1395,7 +1441,10 @@ def scatter_add_node(self, axis, index, src):
 
 def scatter_add_record(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     if to_src[0] is not None:
@@ -1435,7 +1484,10 @@ def scatter_add__inplace(self, axis, index, src):
 
 def scatter_add__node(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (
+        edge_of(self),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     if to_src[0] is not None:
@@ -1449,7 +1501,10 @@ def scatter_add__node(self, axis, index, src):
 def scatter_add__record(self, axis, index, src):
     check_inplace(self, True, index, src)
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (edge_of(self), src._edge or edge_of(src))
+    node._edges = to_self, to_src = (
+        edge_of(self),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.axis = axis
     if to_src[0] is not None:
@@ -1476,7 +1531,10 @@ def scatter_reduce_cpu(self, axis, index, src, reduce, *, include_self=True):
 
 def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
-    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1492,7 +1550,10 @@ def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
 
 def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
-    node._edges = (self._edge or edge_of(self), src._edge or edge_of(src))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1549,7 +1610,7 @@ def scatter_reduce__inplace(self, axis, index, src, reduce, *, include_self=True
 
 def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.axis = axis
@@ -1565,7 +1626,7 @@ def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
 def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True):
     check_inplace(self, True, index, src)
     node = ScatterReduceBackward0()
-    node._edges = (edge_of(self), src._edge or edge_of(src))
+    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.axis = axis
@@ -1593,7 +1654,7 @@ def take_along_axis_cpu(self, indices, axis=-1):
 
 def take_along_axis_node(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices
@@ -1604,7 +1665,7 @@ def take_along_axis_node(self, indices, axis=-1):
 
 def take_along_axis_record(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -819,7 +820,10 @@ def linalg_cross_cpu(self, other, *, axis=-1):
 
 def linalg_cross_node(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -839,7 +843,10 @@ def linalg_cross_node(self, other, *, axis=-1):
 
 def linalg_cross_record(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -1088,7 +1095,10 @@ def linalg_lstsq_cpu(self, other, rcond=None):
 
 def linalg_lstsq_node(self, other, rcond=None):
     node = LinalgLstsqBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1099,7 +1109,10 @@ def linalg_lstsq_node(self, other, rcond=None):
 
 def linalg_lstsq_record(self, other, rcond=None):
     node = LinalgLstsqBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1228,7 +1241,10 @@ def linalg_solve_cpu(self, other):
 
 def linalg_solve_node(self, other):
     node = LinalgSolveBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1238,7 +1254,10 @@ def linalg_solve_node(self, other):
 
 def linalg_solve_record(self, other):
     node = LinalgSolveBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -311,7 +312,9 @@ def _embedding_backward_cpu(grad_output, indices, rows, padding_idx=None):
 
 def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
     node = EmbeddingBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -321,7 +324,9 @@ def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
 
 def _embedding_backward_record(grad_output, indices, rows, padding_idx=None):
     node = EmbeddingBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -345,7 +350,7 @@ def _masked_scale_cpu(self, mask, scale):
 
 def _masked_scale_node(self, mask, scale):
     node = MaskedScaleBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -355,7 +360,7 @@ def _masked_scale_node(self, mask, scale):
 
 def _masked_scale_record(self, mask, scale):
     node = MaskedScaleBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -412,7 +417,7 @@ def embedding_cpu(self, weight, padding_idx=None):
 
 def embedding_node(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
-    node._edges = (weight._edge or edge_of(weight),)
+    node._edges = (weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -423,7 +428,7 @@ def embedding_node(self, weight, padding_idx=None):
 
 def embedding_record(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
-    node._edges = (weight._edge or edge_of(weight),)
+    node._edges = (weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -449,9 +454,11 @@ def linear_cpu(self, weight, bias=None):
 def linear_node(self, weight, bias=None):
     node = LinearBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
-        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if bias is None
+        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_self[0] is not None:
@@ -470,9 +477,11 @@ def linear_node(self, weight, bias=None):
 def linear_record(self, weight, bias=None):
     node = LinearBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
-        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if bias is None
+        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_self[0] is not None:

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -1426,7 +1427,9 @@ def _pass_above_cpu(grad_output, self, bound):
 
 def _pass_above_node(grad_output, self, bound):
     node = PassAboveBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1436,7 +1439,9 @@ def _pass_above_node(grad_output, self, bound):
 
 def _pass_above_record(grad_output, self, bound):
     node = PassAboveBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1458,7 +1463,9 @@ def _pass_between_cpu(grad_output, self, low, high):
 
 def _pass_between_node(grad_output, self, low, high):
     node = PassBetweenBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1469,7 +1476,9 @@ def _pass_between_node(grad_output, self, low, high):
 
 def _pass_between_record(grad_output, self, low, high):
     node = PassBetweenBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1494,7 +1503,9 @@ def _pass_leaky_cpu(grad_output, self, slope):
 
 def _pass_leaky_node(grad_output, self, slope):
     node = PassLeakyBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1504,7 +1515,9 @@ def _pass_leaky_node(grad_output, self, slope):
 
 def _pass_leaky_record(grad_output, self, slope):
     node = PassLeakyBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1526,7 +1539,9 @@ def _pass_outside_cpu(grad_output, self, low, high):
 
 def _pass_outside_node(grad_output, self, low, high):
     node = PassOutsideBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1537,7 +1552,9 @@ def _pass_outside_node(grad_output, self, low, high):
 
 def _pass_outside_record(grad_output, self, low, high):
     node = PassOutsideBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1563,8 +1580,8 @@ def _prelu_cpu(self, weight):
 def _prelu_node(self, weight):
     node = PreluBackward0()
     node._edges = to_self, to_weight = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -1580,8 +1597,8 @@ def _prelu_node(self, weight):
 def _prelu_record(self, weight):
     node = PreluBackward0()
     node._edges = to_self, to_weight = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self

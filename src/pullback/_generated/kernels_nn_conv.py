@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -424,9 +425,11 @@ def _conv_cpu(self, weight, bias, stride, padding, dilation, groups):
 def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     node = ConvBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
-        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if bias is None
+        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self_shape = self.shape
@@ -451,9 +454,11 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
 def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node = ConvBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or edge_of(self),
-        weight._edge or edge_of(weight),
-        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if bias is None
+        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self_shape = self.shape
@@ -509,8 +514,8 @@ def _conv_input_cpu(grad_output, weight, space, stride, padding, dilation, group
 def _conv_input_node(grad_output, weight, space, stride, padding, dilation, groups):
     node = ConvInputBackward0()
     node._edges = to_grad_output, to_weight = (
-        grad_output._edge or edge_of(grad_output),
-        weight._edge or edge_of(weight),
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_grad_output[0] is not None:
@@ -534,8 +539,8 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
 def _conv_input_record(grad_output, weight, space, stride, padding, dilation, groups):
     node = ConvInputBackward0()
     node._edges = to_grad_output, to_weight = (
-        grad_output._edge or edge_of(grad_output),
-        weight._edge or edge_of(weight),
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_grad_output[0] is not None:
@@ -598,8 +603,8 @@ def _conv_weight_cpu(self, grad_output, kernel_size, stride, padding, dilation, 
 def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation, groups):
     node = ConvWeightBackward0()
     node._edges = to_self, to_grad_output = (
-        self._edge or edge_of(self),
-        grad_output._edge or edge_of(grad_output),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_grad_output[0] is not None:
@@ -623,8 +628,8 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
 def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilation, groups):
     node = ConvWeightBackward0()
     node._edges = to_self, to_grad_output = (
-        self._edge or edge_of(self),
-        grad_output._edge or edge_of(grad_output),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_grad_output[0] is not None:

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -154,7 +155,10 @@ def _euclidean_cpu(self, other):
 
 def _euclidean_node(self, other):
     node = EuclideanBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -165,7 +169,10 @@ def _euclidean_node(self, other):
 
 def _euclidean_record(self, other):
     node = EuclideanBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -470,8 +471,8 @@ def _bce_cpu(self, target):
 def _bce_node(self, target):
     node = BceBackward0()
     node._edges = to_self, to_target = (
-        self._edge or edge_of(self),
-        target._edge or edge_of(target),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -487,8 +488,8 @@ def _bce_node(self, target):
 def _bce_record(self, target):
     node = BceBackward0()
     node._edges = to_self, to_target = (
-        self._edge or edge_of(self),
-        target._edge or edge_of(target),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -526,9 +527,11 @@ def _bce_with_logits_cpu(self, target, pos_weight=None):
 def _bce_with_logits_node(self, target, pos_weight=None):
     node = BceWithLogitsBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        target._edge or edge_of(target),
-        NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if pos_weight is None
+        else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -545,9 +548,11 @@ def _bce_with_logits_node(self, target, pos_weight=None):
 def _bce_with_logits_record(self, target, pos_weight=None):
     node = BceWithLogitsBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        target._edge or edge_of(target),
-        NO_EDGE if pos_weight is None else pos_weight._edge or edge_of(pos_weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if pos_weight is None
+        else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -580,7 +585,7 @@ def _pick_cpu(self, target, ignore_index):
 
 def _pick_node(self, target, ignore_index):
     node = PickBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
@@ -592,7 +597,7 @@ def _pick_node(self, target, ignore_index):
 
 def _pick_record(self, target, ignore_index):
     node = PickBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
@@ -616,7 +621,9 @@ def _place_cpu(grad_output, target, classes, ignore_index):
 
 def _place_node(grad_output, target, classes, ignore_index):
     node = PlaceBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
@@ -626,7 +633,9 @@ def _place_node(grad_output, target, classes, ignore_index):
 
 def _place_record(grad_output, target, classes, ignore_index):
     node = PlaceBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
@@ -652,7 +661,10 @@ def huber_loss_cpu(self, target, *, reduction="mean", delta=1.0):
 
 def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -665,7 +677,10 @@ def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
 
 def huber_loss_record(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -693,7 +708,10 @@ def l1_loss_cpu(self, target, *, reduction="mean"):
 
 def l1_loss_node(self, target, *, reduction="mean"):
     node = L1LossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -705,7 +723,10 @@ def l1_loss_node(self, target, *, reduction="mean"):
 
 def l1_loss_record(self, target, *, reduction="mean"):
     node = L1LossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -729,7 +750,10 @@ def mse_loss_cpu(self, target, *, reduction="mean"):
 
 def mse_loss_node(self, target, *, reduction="mean"):
     node = MseLossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -741,7 +765,10 @@ def mse_loss_node(self, target, *, reduction="mean"):
 
 def mse_loss_record(self, target, *, reduction="mean"):
     node = MseLossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -767,7 +794,10 @@ def smooth_l1_loss_cpu(self, target, *, reduction="mean", beta=1.0):
 
 def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -780,7 +810,10 @@ def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
 
 def smooth_l1_loss_record(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
-    node._edges = (self._edge or edge_of(self), target._edge or edge_of(target))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]

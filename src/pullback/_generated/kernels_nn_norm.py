@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -122,9 +123,13 @@ def _norm_cpu(self, weight, bias, axis, eps):
 def _norm_node(self, weight, bias, axis, eps):
     node = NormBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        NO_EDGE if weight is None else weight._edge or edge_of(weight),
-        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if weight is None
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if bias is None
+        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -139,9 +144,13 @@ def _norm_node(self, weight, bias, axis, eps):
 def _norm_record(self, weight, bias, axis, eps):
     node = NormBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        NO_EDGE if weight is None else weight._edge or edge_of(weight),
-        NO_EDGE if bias is None else bias._edge or edge_of(bias),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if weight is None
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if bias is None
+        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -193,8 +202,10 @@ def _rms_norm_cpu(self, weight, axis, eps):
 def _rms_norm_node(self, weight, axis, eps):
     node = RmsNormBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        NO_EDGE if weight is None else weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if weight is None
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -209,8 +220,10 @@ def _rms_norm_node(self, weight, axis, eps):
 def _rms_norm_record(self, weight, axis, eps):
     node = RmsNormBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        NO_EDGE if weight is None else weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        NO_EDGE
+        if weight is None
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -691,7 +692,7 @@ def _plane_gather_cpu(self, indices):
 
 def _plane_gather_node(self, indices):
     node = PlaneGatherBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices
@@ -701,7 +702,7 @@ def _plane_gather_node(self, indices):
 
 def _plane_gather_record(self, indices):
     node = PlaneGatherBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices
@@ -723,7 +724,9 @@ def _plane_scatter_cpu(grad_output, indices, shape):
 
 def _plane_scatter_node(grad_output, indices, shape):
     node = PlaneScatterBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -732,7 +735,9 @@ def _plane_scatter_node(grad_output, indices, shape):
 
 def _plane_scatter_record(grad_output, indices, shape):
     node = PlaneScatterBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edges = (
+        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]

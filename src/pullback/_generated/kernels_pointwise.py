@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -2964,14 +2965,20 @@ def add_cpu(self, other):
 
 def add_node(self, other):
     node = AddBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def add_record(self, other):
     node = AddBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, np.add(self._array, other._array))
 
@@ -3002,7 +3009,10 @@ def add__inplace(self, other):
 
 def add__node(self, other):
     node = AddBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
@@ -3010,7 +3020,10 @@ def add__node(self, other):
 def add__record(self, other):
     check_inplace(self, True, other)
     node = AddBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     record_inplace(node, self, write_by(np.add, self, "add_", self._array, other._array), "add_")
     return self
@@ -3247,7 +3260,10 @@ def atan2_cpu(self, other):
 
 def atan2_node(self, other):
     node = Atan2Backward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3258,7 +3274,10 @@ def atan2_node(self, other):
 
 def atan2_record(self, other):
     node = Atan2Backward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3293,7 +3312,10 @@ def atan2__inplace(self, other):
 
 def atan2__node(self, other):
     node = Atan2Backward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -3304,7 +3326,10 @@ def atan2__node(self, other):
 def atan2__record(self, other):
     check_inplace(self, True, other)
     node = Atan2Backward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -3656,9 +3681,9 @@ def clamp_cpu(self, min=None, max=None):
 def clamp_node(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        NO_EDGE if min is None else min._edge or edge_of(min),
-        NO_EDGE if max is None else max._edge or edge_of(max),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
+        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -3673,9 +3698,9 @@ def clamp_node(self, min=None, max=None):
 def clamp_record(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
-        self._edge or edge_of(self),
-        NO_EDGE if min is None else min._edge or edge_of(min),
-        NO_EDGE if max is None else max._edge or edge_of(max),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
+        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.self = self
@@ -3727,8 +3752,8 @@ def clamp__node(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
         edge_of(self),
-        NO_EDGE if min is None else min._edge or edge_of(min),
-        NO_EDGE if max is None else max._edge or edge_of(max),
+        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
+        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
@@ -3744,8 +3769,8 @@ def clamp__record(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
         edge_of(self),
-        NO_EDGE if min is None else min._edge or edge_of(min),
-        NO_EDGE if max is None else max._edge or edge_of(max),
+        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
+        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
@@ -3796,14 +3821,20 @@ def complex_cpu(self, other):
 
 def complex_node(self, other):
     node = ComplexBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def complex_record(self, other):
     node = ComplexBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, kernels.pointwise.complex(self._array, other._array))
 
@@ -3848,7 +3879,10 @@ def copysign_cpu(self, other):
 
 def copysign_node(self, other):
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_self[0] is not None:
         node.self = self
@@ -3865,7 +3899,10 @@ def copysign_node(self, other):
 
 def copysign_record(self, other):
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_self[0] is not None:
         node.self = self
@@ -3902,7 +3939,10 @@ def copysign__inplace(self, other):
 
 def copysign__node(self, other):
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_self[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -3919,7 +3959,10 @@ def copysign__node(self, other):
 def copysign__record(self, other):
     check_inplace(self, True, other)
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_self[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -4124,7 +4167,10 @@ def div_cpu(self, other):
 
 def div_node(self, other):
     node = DivBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -4138,7 +4184,10 @@ def div_node(self, other):
 
 def div_record(self, other):
     node = DivBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -4176,7 +4225,10 @@ def div__inplace(self, other):
 
 def div__node(self, other):
     node = DivBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -4190,7 +4242,10 @@ def div__node(self, other):
 def div__record(self, other):
     check_inplace(self, True, other)
     node = DivBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -4450,14 +4505,20 @@ def floor_divide_cpu(self, other):
 
 def floor_divide_node(self, other):
     node = FloorDivideBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def floor_divide_record(self, other):
     node = FloorDivideBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, np.floor_divide(self._array, other._array))
 
@@ -4483,7 +4544,10 @@ def floor_divide__inplace(self, other):
 
 def floor_divide__node(self, other):
     node = FloorDivideBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
@@ -4491,7 +4555,10 @@ def floor_divide__node(self, other):
 def floor_divide__record(self, other):
     check_inplace(self, True, other)
     node = FloorDivideBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     record_inplace(
         node,
@@ -4508,7 +4575,10 @@ def fmax_cpu(self, other):
 
 def fmax_node(self, other):
     node = FmaxBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4519,7 +4589,10 @@ def fmax_node(self, other):
 
 def fmax_record(self, other):
     node = FmaxBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4542,7 +4615,10 @@ def fmin_cpu(self, other):
 
 def fmin_node(self, other):
     node = FminBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4553,7 +4629,10 @@ def fmin_node(self, other):
 
 def fmin_record(self, other):
     node = FminBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4576,7 +4655,10 @@ def fmod_cpu(self, other):
 
 def fmod_node(self, other):
     node = FmodBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -4593,7 +4675,10 @@ def fmod_node(self, other):
 
 def fmod_record(self, other):
     node = FmodBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -4640,7 +4725,10 @@ def fmod__inplace(self, other):
 
 def fmod__node(self, other):
     node = FmodBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -4657,7 +4745,10 @@ def fmod__node(self, other):
 def fmod__record(self, other):
     check_inplace(self, True, other)
     node = FmodBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -4731,14 +4822,20 @@ def heaviside_cpu(self, other):
 
 def heaviside_node(self, other):
     node = HeavisideBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def heaviside_record(self, other):
     node = HeavisideBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, np.heaviside(self._array, other._array))
 
@@ -4760,7 +4857,10 @@ def heaviside__inplace(self, other):
 
 def heaviside__node(self, other):
     node = HeavisideBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
@@ -4768,7 +4868,10 @@ def heaviside__node(self, other):
 def heaviside__record(self, other):
     check_inplace(self, True, other)
     node = HeavisideBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     record_inplace(
         node,
@@ -4785,7 +4888,10 @@ def hypot_cpu(self, other):
 
 def hypot_node(self, other):
     node = HypotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.other = other
@@ -4802,7 +4908,10 @@ def hypot_node(self, other):
 
 def hypot_record(self, other):
     node = HypotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.other = other
@@ -4846,7 +4955,10 @@ def hypot__inplace(self, other):
 
 def hypot__node(self, other):
     node = HypotBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.other = other
@@ -4863,7 +4975,10 @@ def hypot__node(self, other):
 def hypot__record(self, other):
     check_inplace(self, True, other)
     node = HypotBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.other = other
@@ -4949,7 +5064,7 @@ def ldexp_cpu(self, other):
 
 def ldexp_node(self, other):
     node = LdexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -4958,7 +5073,7 @@ def ldexp_node(self, other):
 
 def ldexp_record(self, other):
     node = LdexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5018,9 +5133,9 @@ def lerp_cpu(self, end, weight):
 def lerp_node(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
-        self._edge or edge_of(self),
-        end._edge or edge_of(end),
-        weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.weight = weight
@@ -5041,9 +5156,9 @@ def lerp_node(self, end, weight):
 def lerp_record(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
-        self._edge or edge_of(self),
-        end._edge or edge_of(end),
-        weight._edge or edge_of(weight),
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.weight = weight
@@ -5095,8 +5210,8 @@ def lerp__node(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
         edge_of(self),
-        end._edge or edge_of(end),
-        weight._edge or edge_of(weight),
+        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.weight = weight
@@ -5118,8 +5233,8 @@ def lerp__record(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
         edge_of(self),
-        end._edge or edge_of(end),
-        weight._edge or edge_of(weight),
+        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.weight = weight
@@ -5401,7 +5516,10 @@ def logaddexp_cpu(self, other):
 
 def logaddexp_node(self, other):
     node = LogaddexpBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5412,7 +5530,10 @@ def logaddexp_node(self, other):
 
 def logaddexp_record(self, other):
     node = LogaddexpBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5439,7 +5560,10 @@ def logaddexp2_cpu(self, other):
 
 def logaddexp2_node(self, other):
     node = Logaddexp2Backward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5450,7 +5574,10 @@ def logaddexp2_node(self, other):
 
 def logaddexp2_record(self, other):
     node = Logaddexp2Backward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5499,7 +5626,10 @@ def maximum_cpu(self, other):
 
 def maximum_node(self, other):
     node = MaximumBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5510,7 +5640,10 @@ def maximum_node(self, other):
 
 def maximum_record(self, other):
     node = MaximumBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5547,7 +5680,10 @@ def maximum__inplace(self, other):
 
 def maximum__node(self, other):
     node = MaximumBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -5558,7 +5694,10 @@ def maximum__node(self, other):
 def maximum__record(self, other):
     check_inplace(self, True, other)
     node = MaximumBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -5573,7 +5712,10 @@ def minimum_cpu(self, other):
 
 def minimum_node(self, other):
     node = MinimumBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5584,7 +5726,10 @@ def minimum_node(self, other):
 
 def minimum_record(self, other):
     node = MinimumBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5621,7 +5766,10 @@ def minimum__inplace(self, other):
 
 def minimum__node(self, other):
     node = MinimumBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -5632,7 +5780,10 @@ def minimum__node(self, other):
 def minimum__record(self, other):
     check_inplace(self, True, other)
     node = MinimumBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -5674,7 +5825,10 @@ def mul_cpu(self, other):
 
 def mul_node(self, other):
     node = MulBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -5691,7 +5845,10 @@ def mul_node(self, other):
 
 def mul_record(self, other):
     node = MulBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -5732,7 +5889,10 @@ def mul__inplace(self, other):
 
 def mul__node(self, other):
     node = MulBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -5749,7 +5909,10 @@ def mul__node(self, other):
 def mul__record(self, other):
     check_inplace(self, True, other)
     node = MulBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -5890,14 +6053,20 @@ def nextafter_cpu(self, other):
 
 def nextafter_node(self, other):
     node = NextafterBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def nextafter_record(self, other):
     node = NextafterBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, np.nextafter(self._array, other._array))
 
@@ -5919,7 +6088,10 @@ def nextafter__inplace(self, other):
 
 def nextafter__node(self, other):
     node = NextafterBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
@@ -5927,7 +6099,10 @@ def nextafter__node(self, other):
 def nextafter__record(self, other):
     check_inplace(self, True, other)
     node = NextafterBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     record_inplace(
         node,
@@ -5944,7 +6119,10 @@ def polar_cpu(self, other):
 
 def polar_node(self, other):
     node = PolarBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_self[0] is not None:
         node.other = other
@@ -5956,7 +6134,10 @@ def polar_node(self, other):
 
 def polar_record(self, other):
     node = PolarBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_self[0] is not None:
         node.other = other
@@ -6016,7 +6197,10 @@ def pow_cpu(self, other):
 
 def pow_node(self, other):
     node = PowBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6027,7 +6211,10 @@ def pow_node(self, other):
 
 def pow_record(self, other):
     node = PowBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6066,7 +6253,10 @@ def pow__inplace(self, other):
 
 def pow__node(self, other):
     node = PowBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -6077,7 +6267,10 @@ def pow__node(self, other):
 def pow__record(self, other):
     check_inplace(self, True, other)
     node = PowBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -6241,7 +6434,10 @@ def remainder_cpu(self, other):
 
 def remainder_node(self, other):
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -6258,7 +6454,10 @@ def remainder_node(self, other):
 
 def remainder_record(self, other):
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -6308,7 +6507,10 @@ def remainder__inplace(self, other):
 
 def remainder__node(self, other):
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -6325,7 +6527,10 @@ def remainder__node(self, other):
 def remainder__record(self, other):
     check_inplace(self, True, other)
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         save_before_write(node, "self", self, node._edges[0])
@@ -6822,14 +7027,20 @@ def sub_cpu(self, other):
 
 def sub_node(self, other):
     node = SubBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def sub_record(self, other):
     node = SubBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, np.subtract(self._array, other._array))
 
@@ -6860,7 +7071,10 @@ def sub__inplace(self, other):
 
 def sub__node(self, other):
     node = SubBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
@@ -6868,7 +7082,10 @@ def sub__node(self, other):
 def sub__record(self, other):
     check_inplace(self, True, other)
     node = SubBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     record_inplace(
         node, self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_"
@@ -7134,7 +7351,10 @@ def where_cpu(condition, self, other):
 
 def where_node(condition, self, other):
     node = WhereBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
@@ -7143,7 +7363,10 @@ def where_node(condition, self, other):
 
 def where_record(condition, self, other):
     node = WhereBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -607,7 +608,10 @@ def _tensordot_cpu(self, other, axes_self, axes_other):
 
 def _tensordot_node(self, other, axes_self, axes_other):
     node = TensordotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -628,7 +632,10 @@ def _tensordot_node(self, other, axes_self, axes_other):
 
 def _tensordot_record(self, other, axes_self, axes_other):
     node = TensordotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -669,7 +676,10 @@ def convolve_cpu(self, other, mode="full"):
 
 def convolve_node(self, other, mode="full"):
     node = ConvolveBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self_size = self.size
     if to_other[0] is not None:
@@ -689,7 +699,10 @@ def convolve_node(self, other, mode="full"):
 
 def convolve_record(self, other, mode="full"):
     node = ConvolveBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self_size = self.size
     if to_other[0] is not None:
@@ -725,7 +738,10 @@ def correlate_cpu(self, other, mode="valid"):
 
 def correlate_node(self, other, mode="valid"):
     node = CorrelateBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -745,7 +761,10 @@ def correlate_node(self, other, mode="valid"):
 
 def correlate_record(self, other, mode="valid"):
     node = CorrelateBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -781,7 +800,10 @@ def dot_cpu(self, other):
 
 def dot_node(self, other):
     node = DotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -800,7 +822,10 @@ def dot_node(self, other):
 
 def dot_record(self, other):
     node = DotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -835,7 +860,10 @@ def matmul_cpu(self, other):
 
 def matmul_node(self, other):
     node = MatmulBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -854,7 +882,10 @@ def matmul_node(self, other):
 
 def matmul_record(self, other):
     node = MatmulBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -889,7 +920,10 @@ def outer_cpu(self, other):
 
 def outer_node(self, other):
     node = OuterBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -908,7 +942,10 @@ def outer_node(self, other):
 
 def outer_record(self, other):
     node = OuterBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -977,7 +1014,10 @@ def vecdot_cpu(self, other, *, axis=-1):
 
 def vecdot_node(self, other, *, axis=-1):
     node = VecdotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self
@@ -997,7 +1037,10 @@ def vecdot_node(self, other, *, axis=-1):
 
 def vecdot_record(self, other, *, axis=-1):
     node = VecdotBackward0()
-    node._edges = to_self, to_other = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = to_self, to_other = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_other[0] is not None:
         node.self = self

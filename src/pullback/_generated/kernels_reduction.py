@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -836,7 +837,10 @@ def _recurrence_cpu(self, factor, axis, reverse):
 
 def _recurrence_node(self, factor, axis, reverse):
     node = RecurrenceBackward0()
-    node._edges = (self._edge or edge_of(self), factor._edge or edge_of(factor))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        factor._edge or (edge_of(factor) if factor._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.factor = factor
     node.factor_v = 0 if factor._counter is None else factor._counter[0]
@@ -847,7 +851,10 @@ def _recurrence_node(self, factor, axis, reverse):
 
 def _recurrence_record(self, factor, axis, reverse):
     node = RecurrenceBackward0()
-    node._edges = (self._edge or edge_of(self), factor._edge or edge_of(factor))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        factor._edge or (edge_of(factor) if factor._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.factor = factor
     node.factor_v = 0 if factor._counter is None else factor._counter[0]

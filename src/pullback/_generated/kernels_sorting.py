@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -288,7 +289,7 @@ def _quantile_places_cpu(q, count, method):
 
 def _quantile_places_node(q, count, method):
     node = QuantilePlacesBackward0()
-    node._edges = (q._edge or edge_of(q),)
+    node._edges = (q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
@@ -298,7 +299,7 @@ def _quantile_places_node(q, count, method):
 
 def _quantile_places_record(q, count, method):
     node = QuantilePlacesBackward0()
-    node._edges = (q._edge or edge_of(q),)
+    node._edges = (q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),)
     node._hooks = None
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
@@ -342,7 +343,11 @@ def bincount_cpu(self, weights=None, minlength=0):
 
 def bincount_node(self, weights=None, minlength=0):
     node = BincountBackward0()
-    node._edges = (NO_EDGE if weights is None else weights._edge or edge_of(weights),)
+    node._edges = (
+        NO_EDGE
+        if weights is None
+        else weights._edge or (edge_of(weights) if weights._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -351,7 +356,11 @@ def bincount_node(self, weights=None, minlength=0):
 
 def bincount_record(self, weights=None, minlength=0):
     node = BincountBackward0()
-    node._edges = (NO_EDGE if weights is None else weights._edge or edge_of(weights),)
+    node._edges = (
+        NO_EDGE
+        if weights is None
+        else weights._edge or (edge_of(weights) if weights._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]

@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -1246,7 +1247,10 @@ def xlog1py_cpu(self, other):
 
 def xlog1py_node(self, other):
     node = Xlog1PyBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1257,7 +1261,10 @@ def xlog1py_node(self, other):
 
 def xlog1py_record(self, other):
     node = Xlog1PyBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1286,7 +1293,10 @@ def xlogy_cpu(self, other):
 
 def xlogy_node(self, other):
     node = XlogyBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1297,7 +1307,10 @@ def xlogy_node(self, other):
 
 def xlogy_record(self, other):
     node = XlogyBackward0()
-    node._edges = (self._edge or edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1332,7 +1345,10 @@ def xlogy__inplace(self, other):
 
 def xlogy__node(self, other):
     node = XlogyBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other
@@ -1343,7 +1359,10 @@ def xlogy__node(self, other):
 def xlogy__record(self, other):
     check_inplace(self, True, other)
     node = XlogyBackward0()
-    node._edges = (edge_of(self), other._edge or edge_of(other))
+    node._edges = (
+        edge_of(self),
+        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
     node.other = other

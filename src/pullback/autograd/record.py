@@ -17,13 +17,14 @@ from pullback.autograd.node import Node, get_following, next_sequence_number
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
-from pullback.autograd.view import creation_now, edge_of, make_view
+from pullback.autograd.view import EDGED, creation_now, edge_of, make_view
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.tensor.meta import Step, View
 from pullback.tensor.payload import Payload, shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, wrap
 
 __all__ = [
+    "EDGED",
     "attach",
     "edge_of",
     "record_inplace",

@@ -45,6 +45,7 @@ from pullback.tensor.tensor import (
 )
 
 __all__ = [
+    "EDGED",
     "creation_now",
     "edge_of",
     "is_left_behind",
@@ -55,6 +56,8 @@ __all__ = [
     "requires_grad",
     "view_of",
 ]
+
+EDGED = REQUIRES_GRAD | PLAIN_VIEW  # flags without which a tensor has no edge
 
 
 def view_of(tensor: Tensor) -> View | None:

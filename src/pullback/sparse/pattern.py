@@ -119,6 +119,8 @@ def _written(node: CopySlices, place: int, pattern: Matrix, rows: int) -> Matrix
         )
     kept = np.setdiff1d(numbered, part)
     rest = matrix_of(kept, kept, (rows, rows)) @ pattern
+    if node.fn._erases:
+        return rest
     # The written value depends on what stood there before: that part of the base.
     before = matrix_of(np.arange(len(part)), part, (len(part), rows)) @ pattern
     return rest + _spread(part, rows) @ _taken(

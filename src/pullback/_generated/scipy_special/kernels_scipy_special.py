@@ -12,6 +12,7 @@ from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
+    EDGED,
     edge_of,
     record_inplace,
     record_view,
@@ -12264,7 +12265,10 @@ def special_agm_cpu(a, b):
 
 def special_agm_node(a, b):
     node = SpecialAgmBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12275,7 +12279,10 @@ def special_agm_node(a, b):
 
 def special_agm_record(a, b):
     node = SpecialAgmBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12385,9 +12392,9 @@ def special_bdtr_cpu(k, n, p):
 def special_bdtr_node(k, n, p):
     node = SpecialBdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -12411,9 +12418,9 @@ def special_bdtr_node(k, n, p):
 def special_bdtr_record(k, n, p):
     node = SpecialBdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -12449,9 +12456,9 @@ def special_bdtrc_cpu(k, n, p):
 def special_bdtrc_node(k, n, p):
     node = SpecialBdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -12475,9 +12482,9 @@ def special_bdtrc_node(k, n, p):
 def special_bdtrc_record(k, n, p):
     node = SpecialBdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -12513,9 +12520,9 @@ def special_bdtri_cpu(k, n, y):
 def special_bdtri_node(k, n, y):
     node = SpecialBdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        y._edge or edge_of(y),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -12534,9 +12541,9 @@ def special_bdtri_node(k, n, y):
 def special_bdtri_record(k, n, y):
     node = SpecialBdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        y._edge or edge_of(y),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -12693,9 +12700,9 @@ def special_besselpoly_cpu(a, lmb, nu):
 def special_besselpoly_node(a, lmb, nu):
     node = SpecialBesselpolyBackward0()
     node._edges = to_a, to_lmb, to_nu = (
-        a._edge or edge_of(a),
-        lmb._edge or edge_of(lmb),
-        nu._edge or edge_of(nu),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else NO_EDGE),
+        nu._edge or (edge_of(nu) if nu._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_a[0] is not None:
@@ -12719,9 +12726,9 @@ def special_besselpoly_node(a, lmb, nu):
 def special_besselpoly_record(a, lmb, nu):
     node = SpecialBesselpolyBackward0()
     node._edges = to_a, to_lmb, to_nu = (
-        a._edge or edge_of(a),
-        lmb._edge or edge_of(lmb),
-        nu._edge or edge_of(nu),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else NO_EDGE),
+        nu._edge or (edge_of(nu) if nu._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_a[0] is not None:
@@ -12758,7 +12765,10 @@ def special_beta_cpu(a, b):
 
 def special_beta_node(a, b):
     node = SpecialBetaBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12769,7 +12779,10 @@ def special_beta_node(a, b):
 
 def special_beta_record(a, b):
     node = SpecialBetaBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12802,9 +12815,9 @@ def special_betainc_cpu(a, b, x):
 def special_betainc_node(a, b, x):
     node = SpecialBetaincBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -12828,9 +12841,9 @@ def special_betainc_node(a, b, x):
 def special_betainc_record(a, b, x):
     node = SpecialBetaincBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -12866,9 +12879,9 @@ def special_betaincc_cpu(a, b, x):
 def special_betaincc_node(a, b, x):
     node = SpecialBetainccBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -12892,9 +12905,9 @@ def special_betaincc_node(a, b, x):
 def special_betaincc_record(a, b, x):
     node = SpecialBetainccBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -12930,9 +12943,9 @@ def special_betainccinv_cpu(a, b, y):
 def special_betainccinv_node(a, b, y):
     node = SpecialBetainccinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        y._edge or edge_of(y),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -12951,9 +12964,9 @@ def special_betainccinv_node(a, b, y):
 def special_betainccinv_record(a, b, y):
     node = SpecialBetainccinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        y._edge or edge_of(y),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -12990,9 +13003,9 @@ def special_betaincinv_cpu(a, b, y):
 def special_betaincinv_node(a, b, y):
     node = SpecialBetaincinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        y._edge or edge_of(y),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -13011,9 +13024,9 @@ def special_betaincinv_node(a, b, y):
 def special_betaincinv_record(a, b, y):
     node = SpecialBetaincinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        y._edge or edge_of(y),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -13049,7 +13062,10 @@ def special_betaln_cpu(a, b):
 
 def special_betaln_node(a, b):
     node = SpecialBetalnBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13060,7 +13076,10 @@ def special_betaln_node(a, b):
 
 def special_betaln_record(a, b):
     node = SpecialBetalnBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13089,7 +13108,10 @@ def special_binom_cpu(x, y):
 
 def special_binom_node(x, y):
     node = SpecialBinomBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13100,7 +13122,10 @@ def special_binom_node(x, y):
 
 def special_binom_record(x, y):
     node = SpecialBinomBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13132,7 +13157,10 @@ def special_boxcox_cpu(x, lmbda):
 
 def special_boxcox_node(x, lmbda):
     node = SpecialBoxcoxBackward0()
-    node._edges = (x._edge or edge_of(x), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13143,7 +13171,10 @@ def special_boxcox_node(x, lmbda):
 
 def special_boxcox_record(x, lmbda):
     node = SpecialBoxcoxBackward0()
-    node._edges = (x._edge or edge_of(x), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13170,7 +13201,10 @@ def special_boxcox1p_cpu(x, lmbda):
 
 def special_boxcox1p_node(x, lmbda):
     node = SpecialBoxcox1PBackward0()
-    node._edges = (x._edge or edge_of(x), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13181,7 +13215,10 @@ def special_boxcox1p_node(x, lmbda):
 
 def special_boxcox1p_record(x, lmbda):
     node = SpecialBoxcox1PBackward0()
-    node._edges = (x._edge or edge_of(x), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13208,7 +13245,10 @@ def special_chdtr_cpu(v, x):
 
 def special_chdtr_node(v, x):
     node = SpecialChdtrBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -13225,7 +13265,10 @@ def special_chdtr_node(v, x):
 
 def special_chdtr_record(v, x):
     node = SpecialChdtrBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -13254,7 +13297,10 @@ def special_chdtrc_cpu(v, x):
 
 def special_chdtrc_node(v, x):
     node = SpecialChdtrcBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -13271,7 +13317,10 @@ def special_chdtrc_node(v, x):
 
 def special_chdtrc_record(v, x):
     node = SpecialChdtrcBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -13300,7 +13349,10 @@ def special_chdtri_cpu(v, p):
 
 def special_chdtri_node(v, p):
     node = SpecialChdtriBackward0()
-    node._edges = to_v, to_p = (v._edge or edge_of(v), p._edge or edge_of(p))
+    node._edges = to_v, to_p = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_p[0] is not None:
         node.v = v
@@ -13312,7 +13364,10 @@ def special_chdtri_node(v, p):
 
 def special_chdtri_record(v, p):
     node = SpecialChdtriBackward0()
-    node._edges = to_v, to_p = (v._edge or edge_of(v), p._edge or edge_of(p))
+    node._edges = to_v, to_p = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_p[0] is not None:
         node.v = v
@@ -13342,7 +13397,11 @@ def special_chndtr_cpu(x, df, nc):
 
 def special_chndtr_node(x, df, nc):
     node = SpecialChndtrBackward0()
-    node._edges = (x._edge or edge_of(x), df._edge or edge_of(df), nc._edge or edge_of(nc))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13355,7 +13414,11 @@ def special_chndtr_node(x, df, nc):
 
 def special_chndtr_record(x, df, nc):
     node = SpecialChndtrBackward0()
-    node._edges = (x._edge or edge_of(x), df._edge or edge_of(df), nc._edge or edge_of(nc))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13388,7 +13451,11 @@ def special_chndtrinc_cpu(x, df, p):
 
 def special_chndtrinc_node(x, df, p):
     node = SpecialChndtrincBackward0()
-    node._edges = (x._edge or edge_of(x), df._edge or edge_of(df), p._edge or edge_of(p))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13401,7 +13468,11 @@ def special_chndtrinc_node(x, df, p):
 
 def special_chndtrinc_record(x, df, p):
     node = SpecialChndtrincBackward0()
-    node._edges = (x._edge or edge_of(x), df._edge or edge_of(df), p._edge or edge_of(p))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13432,9 +13503,9 @@ def special_chndtrix_cpu(p, df, nc):
 def special_chndtrix_node(p, df, nc):
     node = SpecialChndtrixBackward0()
     node._edges = to_p, to_df, to_nc = (
-        p._edge or edge_of(p),
-        df._edge or edge_of(df),
-        nc._edge or edge_of(nc),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_nc[0] is not None:
@@ -13452,9 +13523,9 @@ def special_chndtrix_node(p, df, nc):
 def special_chndtrix_record(p, df, nc):
     node = SpecialChndtrixBackward0()
     node._edges = to_p, to_df, to_nc = (
-        p._edge or edge_of(p),
-        df._edge or edge_of(df),
-        nc._edge or edge_of(nc),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_nc[0] is not None:
@@ -13640,7 +13711,10 @@ def special_ellipeinc_cpu(phi, m):
 
 def special_ellipeinc_node(phi, m):
     node = SpecialEllipeincBackward0()
-    node._edges = (phi._edge or edge_of(phi), m._edge or edge_of(m))
+    node._edges = (
+        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -13651,7 +13725,10 @@ def special_ellipeinc_node(phi, m):
 
 def special_ellipeinc_record(phi, m):
     node = SpecialEllipeincBackward0()
-    node._edges = (phi._edge or edge_of(phi), m._edge or edge_of(m))
+    node._edges = (
+        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -13678,7 +13755,10 @@ def special_ellipj_cpu(u, m):
 
 def special_ellipj_node(u, m):
     node = SpecialEllipjBackward0()
-    node._edges = (u._edge or edge_of(u), m._edge or edge_of(m))
+    node._edges = (
+        u._edge or (edge_of(u) if u._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -13687,7 +13767,10 @@ def special_ellipj_node(u, m):
 
 def special_ellipj_record(u, m):
     node = SpecialEllipjBackward0()
-    node._edges = (u._edge or edge_of(u), m._edge or edge_of(m))
+    node._edges = (
+        u._edge or (edge_of(u) if u._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -13751,7 +13834,10 @@ def special_ellipkinc_cpu(phi, m):
 
 def special_ellipkinc_node(phi, m):
     node = SpecialEllipkincBackward0()
-    node._edges = (phi._edge or edge_of(phi), m._edge or edge_of(m))
+    node._edges = (
+        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -13762,7 +13848,10 @@ def special_ellipkinc_node(phi, m):
 
 def special_ellipkinc_record(phi, m):
     node = SpecialEllipkincBackward0()
-    node._edges = (phi._edge or edge_of(phi), m._edge or edge_of(m))
+    node._edges = (
+        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -13819,7 +13908,10 @@ def special_elliprc_cpu(x, y):
 
 def special_elliprc_node(x, y):
     node = SpecialElliprcBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13830,7 +13922,10 @@ def special_elliprc_node(x, y):
 
 def special_elliprc_record(x, y):
     node = SpecialElliprcBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13857,7 +13952,11 @@ def special_elliprd_cpu(x, y, z):
 
 def special_elliprd_node(x, y, z):
     node = SpecialElliprdBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y), z._edge or edge_of(z))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13870,7 +13969,11 @@ def special_elliprd_node(x, y, z):
 
 def special_elliprd_record(x, y, z):
     node = SpecialElliprdBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y), z._edge or edge_of(z))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13911,7 +14014,11 @@ def special_elliprf_cpu(x, y, z):
 
 def special_elliprf_node(x, y, z):
     node = SpecialElliprfBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y), z._edge or edge_of(z))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13924,7 +14031,11 @@ def special_elliprf_node(x, y, z):
 
 def special_elliprf_record(x, y, z):
     node = SpecialElliprfBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y), z._edge or edge_of(z))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13959,7 +14070,11 @@ def special_elliprg_cpu(x, y, z):
 
 def special_elliprg_node(x, y, z):
     node = SpecialElliprgBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y), z._edge or edge_of(z))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13972,7 +14087,11 @@ def special_elliprg_node(x, y, z):
 
 def special_elliprg_record(x, y, z):
     node = SpecialElliprgBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y), z._edge or edge_of(z))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14014,10 +14133,10 @@ def special_elliprj_cpu(x, y, z, p):
 def special_elliprj_node(x, y, z, p):
     node = SpecialElliprjBackward0()
     node._edges = (
-        x._edge or edge_of(x),
-        y._edge or edge_of(y),
-        z._edge or edge_of(z),
-        p._edge or edge_of(p),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.x = x
@@ -14034,10 +14153,10 @@ def special_elliprj_node(x, y, z, p):
 def special_elliprj_record(x, y, z, p):
     node = SpecialElliprjBackward0()
     node._edges = (
-        x._edge or edge_of(x),
-        y._edge or edge_of(y),
-        z._edge or edge_of(z),
-        p._edge or edge_of(p),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.x = x
@@ -14292,7 +14411,10 @@ def special_eval_chebyc_cpu(n, x):
 
 def special_eval_chebyc_node(n, x):
     node = SpecialEvalChebycBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14309,7 +14431,10 @@ def special_eval_chebyc_node(n, x):
 
 def special_eval_chebyc_record(n, x):
     node = SpecialEvalChebycBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14338,7 +14463,10 @@ def special_eval_chebys_cpu(n, x):
 
 def special_eval_chebys_node(n, x):
     node = SpecialEvalChebysBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14355,7 +14483,10 @@ def special_eval_chebys_node(n, x):
 
 def special_eval_chebys_record(n, x):
     node = SpecialEvalChebysBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14384,7 +14515,10 @@ def special_eval_chebyt_cpu(n, x):
 
 def special_eval_chebyt_node(n, x):
     node = SpecialEvalChebytBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14401,7 +14535,10 @@ def special_eval_chebyt_node(n, x):
 
 def special_eval_chebyt_record(n, x):
     node = SpecialEvalChebytBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14430,7 +14567,10 @@ def special_eval_chebyu_cpu(n, x):
 
 def special_eval_chebyu_node(n, x):
     node = SpecialEvalChebyuBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14447,7 +14587,10 @@ def special_eval_chebyu_node(n, x):
 
 def special_eval_chebyu_record(n, x):
     node = SpecialEvalChebyuBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14477,9 +14620,9 @@ def special_eval_gegenbauer_cpu(n, alpha, x):
 def special_eval_gegenbauer_node(n, alpha, x):
     node = SpecialEvalGegenbauerBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or edge_of(n),
-        alpha._edge or edge_of(alpha),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -14503,9 +14646,9 @@ def special_eval_gegenbauer_node(n, alpha, x):
 def special_eval_gegenbauer_record(n, alpha, x):
     node = SpecialEvalGegenbauerBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or edge_of(n),
-        alpha._edge or edge_of(alpha),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -14543,9 +14686,9 @@ def special_eval_genlaguerre_cpu(n, alpha, x):
 def special_eval_genlaguerre_node(n, alpha, x):
     node = SpecialEvalGenlaguerreBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or edge_of(n),
-        alpha._edge or edge_of(alpha),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -14569,9 +14712,9 @@ def special_eval_genlaguerre_node(n, alpha, x):
 def special_eval_genlaguerre_record(n, alpha, x):
     node = SpecialEvalGenlaguerreBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or edge_of(n),
-        alpha._edge or edge_of(alpha),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -14606,7 +14749,10 @@ def special_eval_hermite_cpu(n, x):
 
 def special_eval_hermite_node(n, x):
     node = SpecialEvalHermiteBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14623,7 +14769,10 @@ def special_eval_hermite_node(n, x):
 
 def special_eval_hermite_record(n, x):
     node = SpecialEvalHermiteBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14652,7 +14801,10 @@ def special_eval_hermitenorm_cpu(n, x):
 
 def special_eval_hermitenorm_node(n, x):
     node = SpecialEvalHermitenormBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14669,7 +14821,10 @@ def special_eval_hermitenorm_node(n, x):
 
 def special_eval_hermitenorm_record(n, x):
     node = SpecialEvalHermitenormBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14699,10 +14854,10 @@ def special_eval_jacobi_cpu(n, alpha, beta, x):
 def special_eval_jacobi_node(n, alpha, beta, x):
     node = SpecialEvalJacobiBackward0()
     node._edges = to_n, to_alpha, to_beta, to_x = (
-        n._edge or edge_of(n),
-        alpha._edge or edge_of(alpha),
-        beta._edge or edge_of(beta),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
+        beta._edge or (edge_of(beta) if beta._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -14731,10 +14886,10 @@ def special_eval_jacobi_node(n, alpha, beta, x):
 def special_eval_jacobi_record(n, alpha, beta, x):
     node = SpecialEvalJacobiBackward0()
     node._edges = to_n, to_alpha, to_beta, to_x = (
-        n._edge or edge_of(n),
-        alpha._edge or edge_of(alpha),
-        beta._edge or edge_of(beta),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
+        beta._edge or (edge_of(beta) if beta._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -14783,7 +14938,10 @@ def special_eval_laguerre_cpu(n, x):
 
 def special_eval_laguerre_node(n, x):
     node = SpecialEvalLaguerreBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14800,7 +14958,10 @@ def special_eval_laguerre_node(n, x):
 
 def special_eval_laguerre_record(n, x):
     node = SpecialEvalLaguerreBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14829,7 +14990,10 @@ def special_eval_legendre_cpu(n, x):
 
 def special_eval_legendre_node(n, x):
     node = SpecialEvalLegendreBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14846,7 +15010,10 @@ def special_eval_legendre_node(n, x):
 
 def special_eval_legendre_record(n, x):
     node = SpecialEvalLegendreBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14875,7 +15042,10 @@ def special_eval_sh_chebyt_cpu(n, x):
 
 def special_eval_sh_chebyt_node(n, x):
     node = SpecialEvalShChebytBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14892,7 +15062,10 @@ def special_eval_sh_chebyt_node(n, x):
 
 def special_eval_sh_chebyt_record(n, x):
     node = SpecialEvalShChebytBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14921,7 +15094,10 @@ def special_eval_sh_chebyu_cpu(n, x):
 
 def special_eval_sh_chebyu_node(n, x):
     node = SpecialEvalShChebyuBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14938,7 +15114,10 @@ def special_eval_sh_chebyu_node(n, x):
 
 def special_eval_sh_chebyu_record(n, x):
     node = SpecialEvalShChebyuBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -14970,10 +15149,10 @@ def special_eval_sh_jacobi_cpu(n, p, q, x):
 def special_eval_sh_jacobi_node(n, p, q, x):
     node = SpecialEvalShJacobiBackward0()
     node._edges = to_n, to_p, to_q, to_x = (
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -15002,10 +15181,10 @@ def special_eval_sh_jacobi_node(n, p, q, x):
 def special_eval_sh_jacobi_record(n, p, q, x):
     node = SpecialEvalShJacobiBackward0()
     node._edges = to_n, to_p, to_q, to_x = (
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -15054,7 +15233,10 @@ def special_eval_sh_legendre_cpu(n, x):
 
 def special_eval_sh_legendre_node(n, x):
     node = SpecialEvalShLegendreBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -15071,7 +15253,10 @@ def special_eval_sh_legendre_node(n, x):
 
 def special_eval_sh_legendre_record(n, x):
     node = SpecialEvalShLegendreBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -15224,7 +15409,10 @@ def special_expn_cpu(n, x):
 
 def special_expn_node(n, x):
     node = SpecialExpnBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -15241,7 +15429,10 @@ def special_expn_node(n, x):
 
 def special_expn_record(n, x):
     node = SpecialExpnBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -15309,9 +15500,9 @@ def special_fdtr_cpu(dfn, dfd, x):
 def special_fdtr_node(dfn, dfd, x):
     node = SpecialFdtrBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        x._edge or edge_of(x),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -15335,9 +15526,9 @@ def special_fdtr_node(dfn, dfd, x):
 def special_fdtr_record(dfn, dfd, x):
     node = SpecialFdtrBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        x._edge or edge_of(x),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -15373,9 +15564,9 @@ def special_fdtrc_cpu(dfn, dfd, x):
 def special_fdtrc_node(dfn, dfd, x):
     node = SpecialFdtrcBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        x._edge or edge_of(x),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -15399,9 +15590,9 @@ def special_fdtrc_node(dfn, dfd, x):
 def special_fdtrc_record(dfn, dfd, x):
     node = SpecialFdtrcBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        x._edge or edge_of(x),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -15437,9 +15628,9 @@ def special_fdtri_cpu(dfn, dfd, p):
 def special_fdtri_node(dfn, dfd, p):
     node = SpecialFdtriBackward0()
     node._edges = to_dfn, to_dfd, to_p = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        p._edge or edge_of(p),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -15458,9 +15649,9 @@ def special_fdtri_node(dfn, dfd, p):
 def special_fdtri_record(dfn, dfd, p):
     node = SpecialFdtriBackward0()
     node._edges = to_dfn, to_dfd, to_p = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        p._edge or edge_of(p),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -15560,7 +15751,10 @@ def special_gammainc_cpu(a, x):
 
 def special_gammainc_node(a, x):
     node = SpecialGammaincBackward0()
-    node._edges = to_a, to_x = (a._edge or edge_of(a), x._edge or edge_of(x))
+    node._edges = to_a, to_x = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.a = a
@@ -15577,7 +15771,10 @@ def special_gammainc_node(a, x):
 
 def special_gammainc_record(a, x):
     node = SpecialGammaincBackward0()
-    node._edges = to_a, to_x = (a._edge or edge_of(a), x._edge or edge_of(x))
+    node._edges = to_a, to_x = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.a = a
@@ -15606,7 +15803,10 @@ def special_gammaincc_cpu(a, x):
 
 def special_gammaincc_node(a, x):
     node = SpecialGammainccBackward0()
-    node._edges = to_a, to_x = (a._edge or edge_of(a), x._edge or edge_of(x))
+    node._edges = to_a, to_x = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.a = a
@@ -15623,7 +15823,10 @@ def special_gammaincc_node(a, x):
 
 def special_gammaincc_record(a, x):
     node = SpecialGammainccBackward0()
-    node._edges = to_a, to_x = (a._edge or edge_of(a), x._edge or edge_of(x))
+    node._edges = to_a, to_x = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.a = a
@@ -15652,7 +15855,10 @@ def special_gammainccinv_cpu(a, y):
 
 def special_gammainccinv_node(a, y):
     node = SpecialGammainccinvBackward0()
-    node._edges = to_a, to_y = (a._edge or edge_of(a), y._edge or edge_of(y))
+    node._edges = to_a, to_y = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_y[0] is not None:
         node.a = a
@@ -15664,7 +15870,10 @@ def special_gammainccinv_node(a, y):
 
 def special_gammainccinv_record(a, y):
     node = SpecialGammainccinvBackward0()
-    node._edges = to_a, to_y = (a._edge or edge_of(a), y._edge or edge_of(y))
+    node._edges = to_a, to_y = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_y[0] is not None:
         node.a = a
@@ -15694,7 +15903,10 @@ def special_gammaincinv_cpu(a, y):
 
 def special_gammaincinv_node(a, y):
     node = SpecialGammaincinvBackward0()
-    node._edges = to_a, to_y = (a._edge or edge_of(a), y._edge or edge_of(y))
+    node._edges = to_a, to_y = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_y[0] is not None:
         node.a = a
@@ -15706,7 +15918,10 @@ def special_gammaincinv_node(a, y):
 
 def special_gammaincinv_record(a, y):
     node = SpecialGammaincinvBackward0()
-    node._edges = to_a, to_y = (a._edge or edge_of(a), y._edge or edge_of(y))
+    node._edges = to_a, to_y = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_y[0] is not None:
         node.a = a
@@ -15792,7 +16007,11 @@ def special_gdtr_cpu(a, b, x):
 
 def special_gdtr_node(a, b, x):
     node = SpecialGdtrBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b), x._edge or edge_of(x))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -15805,7 +16024,11 @@ def special_gdtr_node(a, b, x):
 
 def special_gdtr_record(a, b, x):
     node = SpecialGdtrBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b), x._edge or edge_of(x))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -15830,7 +16053,11 @@ def special_gdtrc_cpu(a, b, x):
 
 def special_gdtrc_node(a, b, x):
     node = SpecialGdtrcBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b), x._edge or edge_of(x))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -15843,7 +16070,11 @@ def special_gdtrc_node(a, b, x):
 
 def special_gdtrc_record(a, b, x):
     node = SpecialGdtrcBackward0()
-    node._edges = (a._edge or edge_of(a), b._edge or edge_of(b), x._edge or edge_of(x))
+    node._edges = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -15869,9 +16100,9 @@ def special_gdtria_cpu(p, b, x):
 def special_gdtria_node(p, b, x):
     node = SpecialGdtriaBackward0()
     node._edges = to_p, to_b, to_x = (
-        p._edge or edge_of(p),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -15887,9 +16118,9 @@ def special_gdtria_node(p, b, x):
 def special_gdtria_record(p, b, x):
     node = SpecialGdtriaBackward0()
     node._edges = to_p, to_b, to_x = (
-        p._edge or edge_of(p),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -15920,9 +16151,9 @@ def special_gdtrix_cpu(a, b, p):
 def special_gdtrix_node(a, b, p):
     node = SpecialGdtrixBackward0()
     node._edges = to_a, to_b, to_p = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        p._edge or edge_of(p),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.a = a
@@ -15938,9 +16169,9 @@ def special_gdtrix_node(a, b, p):
 def special_gdtrix_record(a, b, p):
     node = SpecialGdtrixBackward0()
     node._edges = to_a, to_b, to_p = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        p._edge or edge_of(p),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.a = a
@@ -15970,7 +16201,10 @@ def special_hankel1_cpu(v, z):
 
 def special_hankel1_node(v, z):
     node = SpecialHankel1Backward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -15987,7 +16221,10 @@ def special_hankel1_node(v, z):
 
 def special_hankel1_record(v, z):
     node = SpecialHankel1Backward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16016,7 +16253,10 @@ def special_hankel1e_cpu(v, z):
 
 def special_hankel1e_node(v, z):
     node = SpecialHankel1EBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16033,7 +16273,10 @@ def special_hankel1e_node(v, z):
 
 def special_hankel1e_record(v, z):
     node = SpecialHankel1EBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16068,7 +16311,10 @@ def special_hankel2_cpu(v, z):
 
 def special_hankel2_node(v, z):
     node = SpecialHankel2Backward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16085,7 +16331,10 @@ def special_hankel2_node(v, z):
 
 def special_hankel2_record(v, z):
     node = SpecialHankel2Backward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16114,7 +16363,10 @@ def special_hankel2e_cpu(v, z):
 
 def special_hankel2e_node(v, z):
     node = SpecialHankel2EBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16131,7 +16383,10 @@ def special_hankel2e_node(v, z):
 
 def special_hankel2e_record(v, z):
     node = SpecialHankel2EBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16166,7 +16421,10 @@ def special_huber_cpu(delta, r):
 
 def special_huber_node(delta, r):
     node = SpecialHuberBackward0()
-    node._edges = (delta._edge or edge_of(delta), r._edge or edge_of(r))
+    node._edges = (
+        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
+        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -16177,7 +16435,10 @@ def special_huber_node(delta, r):
 
 def special_huber_record(delta, r):
     node = SpecialHuberBackward0()
-    node._edges = (delta._edge or edge_of(delta), r._edge or edge_of(r))
+    node._edges = (
+        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
+        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -16206,7 +16467,10 @@ def special_hyp0f1_cpu(v, z):
 
 def special_hyp0f1_node(v, z):
     node = SpecialHyp0F1Backward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16223,7 +16487,10 @@ def special_hyp0f1_node(v, z):
 
 def special_hyp0f1_record(v, z):
     node = SpecialHyp0F1Backward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16253,9 +16520,9 @@ def special_hyp1f1_cpu(a, b, x):
 def special_hyp1f1_node(a, b, x):
     node = SpecialHyp1F1Backward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -16279,9 +16546,9 @@ def special_hyp1f1_node(a, b, x):
 def special_hyp1f1_record(a, b, x):
     node = SpecialHyp1F1Backward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -16317,10 +16584,10 @@ def special_hyp2f1_cpu(a, b, c, z):
 def special_hyp2f1_node(a, b, c, z):
     node = SpecialHyp2F1Backward0()
     node._edges = to_a, to_b, to_c, to_z = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        c._edge or edge_of(c),
-        z._edge or edge_of(z),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_z[0] is not None:
@@ -16349,10 +16616,10 @@ def special_hyp2f1_node(a, b, c, z):
 def special_hyp2f1_record(a, b, c, z):
     node = SpecialHyp2F1Backward0()
     node._edges = to_a, to_b, to_c, to_z = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        c._edge or edge_of(c),
-        z._edge or edge_of(z),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_z[0] is not None:
@@ -16393,9 +16660,9 @@ def special_hyperu_cpu(a, b, x):
 def special_hyperu_node(a, b, x):
     node = SpecialHyperuBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -16419,9 +16686,9 @@ def special_hyperu_node(a, b, x):
 def special_hyperu_record(a, b, x):
     node = SpecialHyperuBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -16584,7 +16851,10 @@ def special_inv_boxcox_cpu(y, lmbda):
 
 def special_inv_boxcox_node(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
-    node._edges = (y._edge or edge_of(y), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -16593,7 +16863,10 @@ def special_inv_boxcox_node(y, lmbda):
 
 def special_inv_boxcox_record(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
-    node._edges = (y._edge or edge_of(y), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -16623,7 +16896,10 @@ def special_inv_boxcox1p_cpu(y, lmbda):
 
 def special_inv_boxcox1p_node(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
-    node._edges = (y._edge or edge_of(y), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -16632,7 +16908,10 @@ def special_inv_boxcox1p_node(y, lmbda):
 
 def special_inv_boxcox1p_record(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
-    node._edges = (y._edge or edge_of(y), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -16916,7 +17195,10 @@ def special_iv_cpu(v, z):
 
 def special_iv_node(v, z):
     node = SpecialIvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16933,7 +17215,10 @@ def special_iv_node(v, z):
 
 def special_iv_record(v, z):
     node = SpecialIvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16962,7 +17247,10 @@ def special_ive_cpu(v, z):
 
 def special_ive_node(v, z):
     node = SpecialIveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -16979,7 +17267,10 @@ def special_ive_node(v, z):
 
 def special_ive_record(v, z):
     node = SpecialIveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17077,7 +17368,10 @@ def special_jv_cpu(v, z):
 
 def special_jv_node(v, z):
     node = SpecialJvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17094,7 +17388,10 @@ def special_jv_node(v, z):
 
 def special_jv_record(v, z):
     node = SpecialJvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17123,7 +17420,10 @@ def special_jve_cpu(v, z):
 
 def special_jve_node(v, z):
     node = SpecialJveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17140,7 +17440,10 @@ def special_jve_node(v, z):
 
 def special_jve_record(v, z):
     node = SpecialJveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17468,7 +17771,10 @@ def special_kl_div_cpu(x, y):
 
 def special_kl_div_node(x, y):
     node = SpecialKlDivBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17479,7 +17785,10 @@ def special_kl_div_node(x, y):
 
 def special_kl_div_record(x, y):
     node = SpecialKlDivBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17506,7 +17815,10 @@ def special_kn_cpu(n, x):
 
 def special_kn_node(n, x):
     node = SpecialKnBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -17523,7 +17835,10 @@ def special_kn_node(n, x):
 
 def special_kn_record(n, x):
     node = SpecialKnBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -17611,7 +17926,10 @@ def special_kv_cpu(v, z):
 
 def special_kv_node(v, z):
     node = SpecialKvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17628,7 +17946,10 @@ def special_kv_node(v, z):
 
 def special_kv_record(v, z):
     node = SpecialKvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17657,7 +17978,10 @@ def special_kve_cpu(v, z):
 
 def special_kve_node(v, z):
     node = SpecialKveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17674,7 +17998,10 @@ def special_kve_node(v, z):
 
 def special_kve_record(v, z):
     node = SpecialKveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -17709,14 +18036,22 @@ def special_lambertw_cpu(z, k, tol):
 
 def special_lambertw_node(z, k, tol):
     node = SpecialLambertwBackward0()
-    node._edges = (z._edge or edge_of(z), k._edge or edge_of(k), tol._edge or edge_of(tol))
+    node._edges = (
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        tol._edge or (edge_of(tol) if tol._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def special_lambertw_record(z, k, tol):
     node = SpecialLambertwBackward0()
-    node._edges = (z._edge or edge_of(z), k._edge or edge_of(k), tol._edge or edge_of(tol))
+    node._edges = (
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        tol._edge or (edge_of(tol) if tol._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     result = recorded(node, scipy.special._ufuncs._lambertw(z._array, k._array, tol._array))
     if node._edges[0][0] is not None:
@@ -17805,9 +18140,9 @@ def special_log_wright_bessel_cpu(a, b, x):
 def special_log_wright_bessel_node(a, b, x):
     node = SpecialLogWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -17831,9 +18166,9 @@ def special_log_wright_bessel_node(a, b, x):
 def special_log_wright_bessel_record(a, b, x):
     node = SpecialLogWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -17935,9 +18270,9 @@ def special_lpmv_cpu(m, v, x):
 def special_lpmv_node(m, v, x):
     node = SpecialLpmvBackward0()
     node._edges = to_m, to_v, to_x = (
-        m._edge or edge_of(m),
-        v._edge or edge_of(v),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -17961,9 +18296,9 @@ def special_lpmv_node(m, v, x):
 def special_lpmv_record(m, v, x):
     node = SpecialLpmvBackward0()
     node._edges = to_m, to_v, to_x = (
-        m._edge or edge_of(m),
-        v._edge or edge_of(v),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18004,14 +18339,20 @@ def special_mathieu_a_cpu(m, q):
 
 def special_mathieu_a_node(m, q):
     node = SpecialMathieuABackward0()
-    node._edges = (m._edge or edge_of(m), q._edge or edge_of(q))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def special_mathieu_a_record(m, q):
     node = SpecialMathieuABackward0()
-    node._edges = (m._edge or edge_of(m), q._edge or edge_of(q))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, scipy.special._ufuncs.mathieu_a(m._array, q._array))
 
@@ -18022,14 +18363,20 @@ def special_mathieu_b_cpu(m, q):
 
 def special_mathieu_b_node(m, q):
     node = SpecialMathieuBBackward0()
-    node._edges = (m._edge or edge_of(m), q._edge or edge_of(q))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def special_mathieu_b_record(m, q):
     node = SpecialMathieuBBackward0()
-    node._edges = (m._edge or edge_of(m), q._edge or edge_of(q))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, scipy.special._ufuncs.mathieu_b(m._array, q._array))
 
@@ -18041,9 +18388,9 @@ def special_mathieu_cem_cpu(m, q, x):
 def special_mathieu_cem_node(m, q, x):
     node = SpecialMathieuCemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18067,9 +18414,9 @@ def special_mathieu_cem_node(m, q, x):
 def special_mathieu_cem_record(m, q, x):
     node = SpecialMathieuCemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18118,9 +18465,9 @@ def special_mathieu_modcem1_cpu(m, q, x):
 def special_mathieu_modcem1_node(m, q, x):
     node = SpecialMathieuModcem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18144,9 +18491,9 @@ def special_mathieu_modcem1_node(m, q, x):
 def special_mathieu_modcem1_record(m, q, x):
     node = SpecialMathieuModcem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18187,9 +18534,9 @@ def special_mathieu_modcem2_cpu(m, q, x):
 def special_mathieu_modcem2_node(m, q, x):
     node = SpecialMathieuModcem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18213,9 +18560,9 @@ def special_mathieu_modcem2_node(m, q, x):
 def special_mathieu_modcem2_record(m, q, x):
     node = SpecialMathieuModcem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18256,9 +18603,9 @@ def special_mathieu_modsem1_cpu(m, q, x):
 def special_mathieu_modsem1_node(m, q, x):
     node = SpecialMathieuModsem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18282,9 +18629,9 @@ def special_mathieu_modsem1_node(m, q, x):
 def special_mathieu_modsem1_record(m, q, x):
     node = SpecialMathieuModsem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18325,9 +18672,9 @@ def special_mathieu_modsem2_cpu(m, q, x):
 def special_mathieu_modsem2_node(m, q, x):
     node = SpecialMathieuModsem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18351,9 +18698,9 @@ def special_mathieu_modsem2_node(m, q, x):
 def special_mathieu_modsem2_record(m, q, x):
     node = SpecialMathieuModsem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18394,9 +18741,9 @@ def special_mathieu_sem_cpu(m, q, x):
 def special_mathieu_sem_node(m, q, x):
     node = SpecialMathieuSemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18420,9 +18767,9 @@ def special_mathieu_sem_node(m, q, x):
 def special_mathieu_sem_record(m, q, x):
     node = SpecialMathieuSemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or edge_of(m),
-        q._edge or edge_of(q),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18542,7 +18889,10 @@ def special_modstruve_cpu(v, x):
 
 def special_modstruve_node(v, x):
     node = SpecialModstruveBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -18559,7 +18909,10 @@ def special_modstruve_node(v, x):
 
 def special_modstruve_record(v, x):
     node = SpecialModstruveBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -18596,9 +18949,9 @@ def special_nbdtr_cpu(k, n, p):
 def special_nbdtr_node(k, n, p):
     node = SpecialNbdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -18622,9 +18975,9 @@ def special_nbdtr_node(k, n, p):
 def special_nbdtr_record(k, n, p):
     node = SpecialNbdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -18660,9 +19013,9 @@ def special_nbdtrc_cpu(k, n, p):
 def special_nbdtrc_node(k, n, p):
     node = SpecialNbdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -18686,9 +19039,9 @@ def special_nbdtrc_node(k, n, p):
 def special_nbdtrc_record(k, n, p):
     node = SpecialNbdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        p._edge or edge_of(p),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -18724,9 +19077,9 @@ def special_nbdtri_cpu(k, n, y):
 def special_nbdtri_node(k, n, y):
     node = SpecialNbdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        y._edge or edge_of(y),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -18745,9 +19098,9 @@ def special_nbdtri_node(k, n, y):
 def special_nbdtri_record(k, n, y):
     node = SpecialNbdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or edge_of(k),
-        n._edge or edge_of(n),
-        y._edge or edge_of(y),
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_y[0] is not None:
@@ -18784,10 +19137,10 @@ def special_ncfdtr_cpu(dfn, dfd, nc, f):
 def special_ncfdtr_node(dfn, dfd, nc, f):
     node = SpecialNcfdtrBackward0()
     node._edges = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        nc._edge or edge_of(nc),
-        f._edge or edge_of(f),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.dfn = dfn
@@ -18804,10 +19157,10 @@ def special_ncfdtr_node(dfn, dfd, nc, f):
 def special_ncfdtr_record(dfn, dfd, nc, f):
     node = SpecialNcfdtrBackward0()
     node._edges = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        nc._edge or edge_of(nc),
-        f._edge or edge_of(f),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.dfn = dfn
@@ -18836,10 +19189,10 @@ def special_ncfdtri_cpu(dfn, dfd, nc, p):
 def special_ncfdtri_node(dfn, dfd, nc, p):
     node = SpecialNcfdtriBackward0()
     node._edges = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        nc._edge or edge_of(nc),
-        p._edge or edge_of(p),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.dfn = dfn
@@ -18854,10 +19207,10 @@ def special_ncfdtri_node(dfn, dfd, nc, p):
 def special_ncfdtri_record(dfn, dfd, nc, p):
     node = SpecialNcfdtriBackward0()
     node._edges = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        nc._edge or edge_of(nc),
-        p._edge or edge_of(p),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.dfn = dfn
@@ -18891,10 +19244,10 @@ def special_ncfdtrinc_cpu(dfn, dfd, p, f):
 def special_ncfdtrinc_node(dfn, dfd, p, f):
     node = SpecialNcfdtrincBackward0()
     node._edges = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        p._edge or edge_of(p),
-        f._edge or edge_of(f),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.dfn = dfn
@@ -18909,10 +19262,10 @@ def special_ncfdtrinc_node(dfn, dfd, p, f):
 def special_ncfdtrinc_record(dfn, dfd, p, f):
     node = SpecialNcfdtrincBackward0()
     node._edges = (
-        dfn._edge or edge_of(dfn),
-        dfd._edge or edge_of(dfd),
-        p._edge or edge_of(p),
-        f._edge or edge_of(f),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.dfn = dfn
@@ -18948,9 +19301,9 @@ def special_nctdtr_cpu(df, nc, x):
 def special_nctdtr_node(df, nc, x):
     node = SpecialNctdtrBackward0()
     node._edges = to_df, to_nc, to_x = (
-        df._edge or edge_of(df),
-        nc._edge or edge_of(nc),
-        x._edge or edge_of(x),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -18974,9 +19327,9 @@ def special_nctdtr_node(df, nc, x):
 def special_nctdtr_record(df, nc, x):
     node = SpecialNctdtrBackward0()
     node._edges = to_df, to_nc, to_x = (
-        df._edge or edge_of(df),
-        nc._edge or edge_of(nc),
-        x._edge or edge_of(x),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19012,9 +19365,9 @@ def special_nctdtrit_cpu(df, nc, p):
 def special_nctdtrit_node(df, nc, p):
     node = SpecialNctdtritBackward0()
     node._edges = to_df, to_nc, to_p = (
-        df._edge or edge_of(df),
-        nc._edge or edge_of(nc),
-        p._edge or edge_of(p),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -19033,9 +19386,9 @@ def special_nctdtrit_node(df, nc, p):
 def special_nctdtrit_record(df, nc, p):
     node = SpecialNctdtritBackward0()
     node._edges = to_df, to_nc, to_p = (
-        df._edge or edge_of(df),
-        nc._edge or edge_of(nc),
-        p._edge or edge_of(p),
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_p[0] is not None:
@@ -19163,7 +19516,11 @@ def special_nrdtrimn_cpu(p, std, x):
 
 def special_nrdtrimn_node(p, std, x):
     node = SpecialNrdtrimnBackward0()
-    node._edges = (p._edge or edge_of(p), std._edge or edge_of(std), x._edge or edge_of(x))
+    node._edges = (
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        std._edge or (edge_of(std) if std._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.std = std
     node.std_v = 0 if std._counter is None else std._counter[0]
@@ -19174,7 +19531,11 @@ def special_nrdtrimn_node(p, std, x):
 
 def special_nrdtrimn_record(p, std, x):
     node = SpecialNrdtrimnBackward0()
-    node._edges = (p._edge or edge_of(p), std._edge or edge_of(std), x._edge or edge_of(x))
+    node._edges = (
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        std._edge or (edge_of(std) if std._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.std = std
     node.std_v = 0 if std._counter is None else std._counter[0]
@@ -19213,9 +19574,9 @@ def special_nrdtrisd_cpu(mn, p, x):
 def special_nrdtrisd_node(mn, p, x):
     node = SpecialNrdtrisdBackward0()
     node._edges = to_mn, to_p, to_x = (
-        mn._edge or edge_of(mn),
-        p._edge or edge_of(p),
-        x._edge or edge_of(x),
+        mn._edge or (edge_of(mn) if mn._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.mn = mn
@@ -19233,9 +19594,9 @@ def special_nrdtrisd_node(mn, p, x):
 def special_nrdtrisd_record(mn, p, x):
     node = SpecialNrdtrisdBackward0()
     node._edges = to_mn, to_p, to_x = (
-        mn._edge or edge_of(mn),
-        p._edge or edge_of(p),
-        x._edge or edge_of(x),
+        mn._edge or (edge_of(mn) if mn._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.mn = mn
@@ -19291,10 +19652,10 @@ def special_obl_ang1_cpu(m, n, c, x):
 def special_obl_ang1_node(m, n, c, x):
     node = SpecialOblAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19323,10 +19684,10 @@ def special_obl_ang1_node(m, n, c, x):
 def special_obl_ang1_record(m, n, c, x):
     node = SpecialOblAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19377,11 +19738,11 @@ def special_obl_ang1_cv_cpu(m, n, c, cv, x):
 def special_obl_ang1_cv_node(m, n, c, cv, x):
     node = SpecialOblAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19410,11 +19771,11 @@ def special_obl_ang1_cv_node(m, n, c, cv, x):
 def special_obl_ang1_cv_record(m, n, c, cv, x):
     node = SpecialOblAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19461,14 +19822,22 @@ def special_obl_cv_cpu(m, n, c):
 
 def special_obl_cv_node(m, n, c):
     node = SpecialOblCvBackward0()
-    node._edges = (m._edge or edge_of(m), n._edge or edge_of(n), c._edge or edge_of(c))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def special_obl_cv_record(m, n, c):
     node = SpecialOblCvBackward0()
-    node._edges = (m._edge or edge_of(m), n._edge or edge_of(n), c._edge or edge_of(c))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, scipy.special._ufuncs.obl_cv(m._array, n._array, c._array))
 
@@ -19480,10 +19849,10 @@ def special_obl_rad1_cpu(m, n, c, x):
 def special_obl_rad1_node(m, n, c, x):
     node = SpecialOblRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19512,10 +19881,10 @@ def special_obl_rad1_node(m, n, c, x):
 def special_obl_rad1_record(m, n, c, x):
     node = SpecialOblRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19566,11 +19935,11 @@ def special_obl_rad1_cv_cpu(m, n, c, cv, x):
 def special_obl_rad1_cv_node(m, n, c, cv, x):
     node = SpecialOblRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19599,11 +19968,11 @@ def special_obl_rad1_cv_node(m, n, c, cv, x):
 def special_obl_rad1_cv_record(m, n, c, cv, x):
     node = SpecialOblRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19651,10 +20020,10 @@ def special_obl_rad2_cpu(m, n, c, x):
 def special_obl_rad2_node(m, n, c, x):
     node = SpecialOblRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19683,10 +20052,10 @@ def special_obl_rad2_node(m, n, c, x):
 def special_obl_rad2_record(m, n, c, x):
     node = SpecialOblRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19737,11 +20106,11 @@ def special_obl_rad2_cv_cpu(m, n, c, cv, x):
 def special_obl_rad2_cv_node(m, n, c, cv, x):
     node = SpecialOblRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19770,11 +20139,11 @@ def special_obl_rad2_cv_node(m, n, c, cv, x):
 def special_obl_rad2_cv_record(m, n, c, cv, x):
     node = SpecialOblRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -19821,7 +20190,10 @@ def special_owens_t_cpu(h, a):
 
 def special_owens_t_node(h, a):
     node = SpecialOwensTBackward0()
-    node._edges = (h._edge or edge_of(h), a._edge or edge_of(a))
+    node._edges = (
+        h._edge or (edge_of(h) if h._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.h = h
     node.h_v = 0 if h._counter is None else h._counter[0]
@@ -19832,7 +20204,10 @@ def special_owens_t_node(h, a):
 
 def special_owens_t_record(h, a):
     node = SpecialOwensTBackward0()
-    node._edges = (h._edge or edge_of(h), a._edge or edge_of(a))
+    node._edges = (
+        h._edge or (edge_of(h) if h._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.h = h
     node.h_v = 0 if h._counter is None else h._counter[0]
@@ -19865,7 +20240,10 @@ def special_pbdv_cpu(v, x):
 
 def special_pbdv_node(v, x):
     node = SpecialPbdvBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -19882,7 +20260,10 @@ def special_pbdv_node(v, x):
 
 def special_pbdv_record(v, x):
     node = SpecialPbdvBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -19914,7 +20295,10 @@ def special_pbvv_cpu(v, x):
 
 def special_pbvv_node(v, x):
     node = SpecialPbvvBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -19931,7 +20315,10 @@ def special_pbvv_node(v, x):
 
 def special_pbvv_record(v, x):
     node = SpecialPbvvBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -19963,7 +20350,10 @@ def special_pbwa_cpu(a, x):
 
 def special_pbwa_node(a, x):
     node = SpecialPbwaBackward0()
-    node._edges = to_a, to_x = (a._edge or edge_of(a), x._edge or edge_of(x))
+    node._edges = to_a, to_x = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.a = a
@@ -19980,7 +20370,10 @@ def special_pbwa_node(a, x):
 
 def special_pbwa_record(a, x):
     node = SpecialPbwaBackward0()
-    node._edges = to_a, to_x = (a._edge or edge_of(a), x._edge or edge_of(x))
+    node._edges = to_a, to_x = (
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.a = a
@@ -20012,7 +20405,10 @@ def special_pdtr_cpu(k, m):
 
 def special_pdtr_node(k, m):
     node = SpecialPdtrBackward0()
-    node._edges = to_k, to_m = (k._edge or edge_of(k), m._edge or edge_of(m))
+    node._edges = to_k, to_m = (
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_m[0] is not None:
         node.k = k
@@ -20029,7 +20425,10 @@ def special_pdtr_node(k, m):
 
 def special_pdtr_record(k, m):
     node = SpecialPdtrBackward0()
-    node._edges = to_k, to_m = (k._edge or edge_of(k), m._edge or edge_of(m))
+    node._edges = to_k, to_m = (
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_m[0] is not None:
         node.k = k
@@ -20058,7 +20457,10 @@ def special_pdtrc_cpu(k, m):
 
 def special_pdtrc_node(k, m):
     node = SpecialPdtrcBackward0()
-    node._edges = to_k, to_m = (k._edge or edge_of(k), m._edge or edge_of(m))
+    node._edges = to_k, to_m = (
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_m[0] is not None:
         node.k = k
@@ -20075,7 +20477,10 @@ def special_pdtrc_node(k, m):
 
 def special_pdtrc_record(k, m):
     node = SpecialPdtrcBackward0()
-    node._edges = to_k, to_m = (k._edge or edge_of(k), m._edge or edge_of(m))
+    node._edges = to_k, to_m = (
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_m[0] is not None:
         node.k = k
@@ -20104,7 +20509,10 @@ def special_pdtri_cpu(k, y):
 
 def special_pdtri_node(k, y):
     node = SpecialPdtriBackward0()
-    node._edges = to_k, to_y = (k._edge or edge_of(k), y._edge or edge_of(y))
+    node._edges = to_k, to_y = (
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_y[0] is not None:
         node.k = k
@@ -20116,7 +20524,10 @@ def special_pdtri_node(k, y):
 
 def special_pdtri_record(k, y):
     node = SpecialPdtriBackward0()
-    node._edges = to_k, to_y = (k._edge or edge_of(k), y._edge or edge_of(y))
+    node._edges = to_k, to_y = (
+        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_y[0] is not None:
         node.k = k
@@ -20146,7 +20557,10 @@ def special_poch_cpu(z, m):
 
 def special_poch_node(z, m):
     node = SpecialPochBackward0()
-    node._edges = (z._edge or edge_of(z), m._edge or edge_of(m))
+    node._edges = (
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -20157,7 +20571,10 @@ def special_poch_node(z, m):
 
 def special_poch_record(z, m):
     node = SpecialPochBackward0()
-    node._edges = (z._edge or edge_of(z), m._edge or edge_of(m))
+    node._edges = (
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -20189,7 +20606,10 @@ def special_powm1_cpu(x, y):
 
 def special_powm1_node(x, y):
     node = SpecialPowm1Backward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20200,7 +20620,10 @@ def special_powm1_node(x, y):
 
 def special_powm1_record(x, y):
     node = SpecialPowm1Backward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20234,10 +20657,10 @@ def special_pro_ang1_cpu(m, n, c, x):
 def special_pro_ang1_node(m, n, c, x):
     node = SpecialProAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20266,10 +20689,10 @@ def special_pro_ang1_node(m, n, c, x):
 def special_pro_ang1_record(m, n, c, x):
     node = SpecialProAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20320,11 +20743,11 @@ def special_pro_ang1_cv_cpu(m, n, c, cv, x):
 def special_pro_ang1_cv_node(m, n, c, cv, x):
     node = SpecialProAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20353,11 +20776,11 @@ def special_pro_ang1_cv_node(m, n, c, cv, x):
 def special_pro_ang1_cv_record(m, n, c, cv, x):
     node = SpecialProAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20404,14 +20827,22 @@ def special_pro_cv_cpu(m, n, c):
 
 def special_pro_cv_node(m, n, c):
     node = SpecialProCvBackward0()
-    node._edges = (m._edge or edge_of(m), n._edge or edge_of(n), c._edge or edge_of(c))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def special_pro_cv_record(m, n, c):
     node = SpecialProCvBackward0()
-    node._edges = (m._edge or edge_of(m), n._edge or edge_of(n), c._edge or edge_of(c))
+    node._edges = (
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, scipy.special._ufuncs.pro_cv(m._array, n._array, c._array))
 
@@ -20423,10 +20854,10 @@ def special_pro_rad1_cpu(m, n, c, x):
 def special_pro_rad1_node(m, n, c, x):
     node = SpecialProRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20455,10 +20886,10 @@ def special_pro_rad1_node(m, n, c, x):
 def special_pro_rad1_record(m, n, c, x):
     node = SpecialProRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20509,11 +20940,11 @@ def special_pro_rad1_cv_cpu(m, n, c, cv, x):
 def special_pro_rad1_cv_node(m, n, c, cv, x):
     node = SpecialProRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20542,11 +20973,11 @@ def special_pro_rad1_cv_node(m, n, c, cv, x):
 def special_pro_rad1_cv_record(m, n, c, cv, x):
     node = SpecialProRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20594,10 +21025,10 @@ def special_pro_rad2_cpu(m, n, c, x):
 def special_pro_rad2_node(m, n, c, x):
     node = SpecialProRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20626,10 +21057,10 @@ def special_pro_rad2_node(m, n, c, x):
 def special_pro_rad2_record(m, n, c, x):
     node = SpecialProRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20680,11 +21111,11 @@ def special_pro_rad2_cv_cpu(m, n, c, cv, x):
 def special_pro_rad2_cv_node(m, n, c, cv, x):
     node = SpecialProRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20713,11 +21144,11 @@ def special_pro_rad2_cv_node(m, n, c, cv, x):
 def special_pro_rad2_cv_record(m, n, c, cv, x):
     node = SpecialProRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or edge_of(m),
-        n._edge or edge_of(n),
-        c._edge or edge_of(c),
-        cv._edge or edge_of(cv),
-        x._edge or edge_of(x),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -20764,7 +21195,10 @@ def special_pseudo_huber_cpu(delta, r):
 
 def special_pseudo_huber_node(delta, r):
     node = SpecialPseudoHuberBackward0()
-    node._edges = (delta._edge or edge_of(delta), r._edge or edge_of(r))
+    node._edges = (
+        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
+        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -20775,7 +21209,10 @@ def special_pseudo_huber_node(delta, r):
 
 def special_pseudo_huber_record(delta, r):
     node = SpecialPseudoHuberBackward0()
-    node._edges = (delta._edge or edge_of(delta), r._edge or edge_of(r))
+    node._edges = (
+        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
+        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -20840,14 +21277,22 @@ def special_radian_cpu(d, m, s):
 
 def special_radian_node(d, m, s):
     node = SpecialRadianBackward0()
-    node._edges = (d._edge or edge_of(d), m._edge or edge_of(m), s._edge or edge_of(s))
+    node._edges = (
+        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        s._edge or (edge_of(s) if s._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def special_radian_record(d, m, s):
     node = SpecialRadianBackward0()
-    node._edges = (d._edge or edge_of(d), m._edge or edge_of(m), s._edge or edge_of(s))
+    node._edges = (
+        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
+        s._edge or (edge_of(s) if s._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, scipy.special._ufuncs.radian(d._array, m._array, s._array))
 
@@ -20876,7 +21321,10 @@ def special_rel_entr_cpu(x, y):
 
 def special_rel_entr_node(x, y):
     node = SpecialRelEntrBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20887,7 +21335,10 @@ def special_rel_entr_node(x, y):
 
 def special_rel_entr_record(x, y):
     node = SpecialRelEntrBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21039,7 +21490,10 @@ def special_smirnov_cpu(n, d):
 
 def special_smirnov_node(n, d):
     node = SpecialSmirnovBackward0()
-    node._edges = to_n, to_d = (n._edge or edge_of(n), d._edge or edge_of(d))
+    node._edges = to_n, to_d = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_d[0] is not None:
         node.n = n
@@ -21056,7 +21510,10 @@ def special_smirnov_node(n, d):
 
 def special_smirnov_record(n, d):
     node = SpecialSmirnovBackward0()
-    node._edges = to_n, to_d = (n._edge or edge_of(n), d._edge or edge_of(d))
+    node._edges = to_n, to_d = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_d[0] is not None:
         node.n = n
@@ -21085,7 +21542,10 @@ def special_smirnovi_cpu(n, p):
 
 def special_smirnovi_node(n, p):
     node = SpecialSmirnoviBackward0()
-    node._edges = to_n, to_p = (n._edge or edge_of(n), p._edge or edge_of(p))
+    node._edges = to_n, to_p = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_p[0] is not None:
         node.n = n
@@ -21097,7 +21557,10 @@ def special_smirnovi_node(n, p):
 
 def special_smirnovi_record(n, p):
     node = SpecialSmirnoviBackward0()
-    node._edges = to_n, to_p = (n._edge or edge_of(n), p._edge or edge_of(p))
+    node._edges = to_n, to_p = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_p[0] is not None:
         node.n = n
@@ -21127,14 +21590,20 @@ def special_smirnovp_cpu(n, d):
 
 def special_smirnovp_node(n, d):
     node = SpecialSmirnovpBackward0()
-    node._edges = (n._edge or edge_of(n), d._edge or edge_of(d))
+    node._edges = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return node
 
 
 def special_smirnovp_record(n, d):
     node = SpecialSmirnovpBackward0()
-    node._edges = (n._edge or edge_of(n), d._edge or edge_of(d))
+    node._edges = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     return recorded(node, scipy.special._ufuncs._smirnovp(n._array, d._array))
 
@@ -21175,7 +21644,10 @@ def special_spherical_in_cpu(n, z):
 
 def special_spherical_in_node(n, z):
     node = SpecialSphericalInBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21192,7 +21664,10 @@ def special_spherical_in_node(n, z):
 
 def special_spherical_in_record(n, z):
     node = SpecialSphericalInBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21227,7 +21702,10 @@ def special_spherical_in_d_cpu(n, z):
 
 def special_spherical_in_d_node(n, z):
     node = SpecialSphericalInDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21244,7 +21722,10 @@ def special_spherical_in_d_node(n, z):
 
 def special_spherical_in_d_record(n, z):
     node = SpecialSphericalInDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21279,7 +21760,10 @@ def special_spherical_jn_cpu(n, z):
 
 def special_spherical_jn_node(n, z):
     node = SpecialSphericalJnBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21296,7 +21780,10 @@ def special_spherical_jn_node(n, z):
 
 def special_spherical_jn_record(n, z):
     node = SpecialSphericalJnBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21331,7 +21818,10 @@ def special_spherical_jn_d_cpu(n, z):
 
 def special_spherical_jn_d_node(n, z):
     node = SpecialSphericalJnDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21348,7 +21838,10 @@ def special_spherical_jn_d_node(n, z):
 
 def special_spherical_jn_d_record(n, z):
     node = SpecialSphericalJnDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21383,7 +21876,10 @@ def special_spherical_kn_cpu(n, z):
 
 def special_spherical_kn_node(n, z):
     node = SpecialSphericalKnBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21400,7 +21896,10 @@ def special_spherical_kn_node(n, z):
 
 def special_spherical_kn_record(n, z):
     node = SpecialSphericalKnBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21435,7 +21934,10 @@ def special_spherical_kn_d_cpu(n, z):
 
 def special_spherical_kn_d_node(n, z):
     node = SpecialSphericalKnDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21452,7 +21954,10 @@ def special_spherical_kn_d_node(n, z):
 
 def special_spherical_kn_d_record(n, z):
     node = SpecialSphericalKnDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21487,7 +21992,10 @@ def special_spherical_yn_cpu(n, z):
 
 def special_spherical_yn_node(n, z):
     node = SpecialSphericalYnBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21504,7 +22012,10 @@ def special_spherical_yn_node(n, z):
 
 def special_spherical_yn_record(n, z):
     node = SpecialSphericalYnBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21539,7 +22050,10 @@ def special_spherical_yn_d_cpu(n, z):
 
 def special_spherical_yn_d_node(n, z):
     node = SpecialSphericalYnDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21556,7 +22070,10 @@ def special_spherical_yn_d_node(n, z):
 
 def special_spherical_yn_d_record(n, z):
     node = SpecialSphericalYnDBackward0()
-    node._edges = to_n, to_z = (n._edge or edge_of(n), z._edge or edge_of(z))
+    node._edges = to_n, to_z = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.n = n
@@ -21591,7 +22108,10 @@ def special_stdtr_cpu(df, x):
 
 def special_stdtr_node(df, x):
     node = SpecialStdtrBackward0()
-    node._edges = to_df, to_x = (df._edge or edge_of(df), x._edge or edge_of(x))
+    node._edges = to_df, to_x = (
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.df = df
@@ -21608,7 +22128,10 @@ def special_stdtr_node(df, x):
 
 def special_stdtr_record(df, x):
     node = SpecialStdtrBackward0()
-    node._edges = to_df, to_x = (df._edge or edge_of(df), x._edge or edge_of(x))
+    node._edges = to_df, to_x = (
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.df = df
@@ -21637,7 +22160,10 @@ def special_stdtrit_cpu(df, p):
 
 def special_stdtrit_node(df, p):
     node = SpecialStdtritBackward0()
-    node._edges = to_df, to_p = (df._edge or edge_of(df), p._edge or edge_of(p))
+    node._edges = to_df, to_p = (
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_p[0] is not None:
         node.df = df
@@ -21649,7 +22175,10 @@ def special_stdtrit_node(df, p):
 
 def special_stdtrit_record(df, p):
     node = SpecialStdtritBackward0()
-    node._edges = to_df, to_p = (df._edge or edge_of(df), p._edge or edge_of(p))
+    node._edges = to_df, to_p = (
+        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_p[0] is not None:
         node.df = df
@@ -21679,7 +22208,10 @@ def special_struve_cpu(v, x):
 
 def special_struve_node(v, x):
     node = SpecialStruveBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -21696,7 +22228,10 @@ def special_struve_node(v, x):
 
 def special_struve_record(v, x):
     node = SpecialStruveBackward0()
-    node._edges = to_v, to_x = (v._edge or edge_of(v), x._edge or edge_of(x))
+    node._edges = to_v, to_x = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.v = v
@@ -21761,7 +22296,10 @@ def special_tklmbda_cpu(x, lmbda):
 
 def special_tklmbda_node(x, lmbda):
     node = SpecialTklmbdaBackward0()
-    node._edges = (x._edge or edge_of(x), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -21770,7 +22308,10 @@ def special_tklmbda_node(x, lmbda):
 
 def special_tklmbda_record(x, lmbda):
     node = SpecialTklmbdaBackward0()
-    node._edges = (x._edge or edge_of(x), lmbda._edge or edge_of(lmbda))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -21801,9 +22342,9 @@ def special_voigt_profile_cpu(x, sigma, gamma):
 def special_voigt_profile_node(x, sigma, gamma):
     node = SpecialVoigtProfileBackward0()
     node._edges = (
-        x._edge or edge_of(x),
-        sigma._edge or edge_of(sigma),
-        gamma._edge or edge_of(gamma),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else NO_EDGE),
+        gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.x = x
@@ -21818,9 +22359,9 @@ def special_voigt_profile_node(x, sigma, gamma):
 def special_voigt_profile_record(x, sigma, gamma):
     node = SpecialVoigtProfileBackward0()
     node._edges = (
-        x._edge or edge_of(x),
-        sigma._edge or edge_of(sigma),
-        gamma._edge or edge_of(gamma),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else NO_EDGE),
+        gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     node.x = x
@@ -21905,9 +22446,9 @@ def special_wright_bessel_cpu(a, b, x):
 def special_wright_bessel_node(a, b, x):
     node = SpecialWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -21931,9 +22472,9 @@ def special_wright_bessel_node(a, b, x):
 def special_wright_bessel_record(a, b, x):
     node = SpecialWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or edge_of(a),
-        b._edge or edge_of(b),
-        x._edge or edge_of(x),
+        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
+        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
     if to_x[0] is not None:
@@ -21997,7 +22538,10 @@ def special_xlog1py_cpu(x, y):
 
 def special_xlog1py_node(x, y):
     node = SpecialXlog1PyBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22008,7 +22552,10 @@ def special_xlog1py_node(x, y):
 
 def special_xlog1py_record(x, y):
     node = SpecialXlog1PyBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22035,7 +22582,10 @@ def special_xlogy_cpu(x, y):
 
 def special_xlogy_node(x, y):
     node = SpecialXlogyBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22046,7 +22596,10 @@ def special_xlogy_node(x, y):
 
 def special_xlogy_record(x, y):
     node = SpecialXlogyBackward0()
-    node._edges = (x._edge or edge_of(x), y._edge or edge_of(y))
+    node._edges = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22133,7 +22686,10 @@ def special_yn_cpu(n, x):
 
 def special_yn_node(n, x):
     node = SpecialYnBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -22150,7 +22706,10 @@ def special_yn_node(n, x):
 
 def special_yn_record(n, x):
     node = SpecialYnBackward0()
-    node._edges = to_n, to_x = (n._edge or edge_of(n), x._edge or edge_of(x))
+    node._edges = to_n, to_x = (
+        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_x[0] is not None:
         node.n = n
@@ -22179,7 +22738,10 @@ def special_yv_cpu(v, z):
 
 def special_yv_node(v, z):
     node = SpecialYvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -22196,7 +22758,10 @@ def special_yv_node(v, z):
 
 def special_yv_record(v, z):
     node = SpecialYvBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -22225,7 +22790,10 @@ def special_yve_cpu(v, z):
 
 def special_yve_node(v, z):
     node = SpecialYveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -22242,7 +22810,10 @@ def special_yve_node(v, z):
 
 def special_yve_record(v, z):
     node = SpecialYveBackward0()
-    node._edges = to_v, to_z = (v._edge or edge_of(v), z._edge or edge_of(z))
+    node._edges = to_v, to_z = (
+        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_z[0] is not None:
         node.v = v
@@ -22273,7 +22844,10 @@ def special_zeta_cpu(x, q):
 
 def special_zeta_node(x, q):
     node = SpecialZetaBackward0()
-    node._edges = to_x, to_q = (x._edge or edge_of(x), q._edge or edge_of(q))
+    node._edges = to_x, to_q = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_q[0] is not None:
         node.x = x
@@ -22290,7 +22864,10 @@ def special_zeta_node(x, q):
 
 def special_zeta_record(x, q):
     node = SpecialZetaBackward0()
-    node._edges = to_x, to_q = (x._edge or edge_of(x), q._edge or edge_of(q))
+    node._edges = to_x, to_q = (
+        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
+    )
     node._hooks = None
     if to_q[0] is not None:
         node.x = x

@@ -234,7 +234,8 @@ def _node(op: Emitted) -> list[str]:
     """Lines that make the node, its edges and what it saves of the inputs."""
     info = op.info
     assert info is not None
-    edges = [_edges(a, op.inplace) for a in op.differentiable]
+    alone = len(op.tensors) == 1
+    edges = [_edges(a, op.inplace, alone) for a in op.differentiable]
     lines = [f"    node = {info.op}()", f"    node._edges = {_edges_text(edges)}"]
     lines.append("    node._hooks = None")
     for argument in op.differentiable:
@@ -252,13 +253,18 @@ def _node(op: Emitted) -> list[str]:
     return lines
 
 
-def _edges(argument: Argument, written: bool) -> str:
+def _edges(argument: Argument, written: bool, alone: bool) -> str:
     name = argument.name
     if is_tensor_list(argument.type):
         return f"*[t._edge or edge_of(t) for t in {name}]"
-    if isinstance(argument.type, OptionalType):
-        return f"NO_EDGE if {name} is None else {name}._edge or edge_of({name})"
-    return f"edge_of({name})" if written and name == "self" else f"{name}._edge or edge_of({name})"
+    if written and name == "self":
+        return f"edge_of({name})"
+    edge = f"edge_of({name})"
+    if not alone:
+        # Most operands without an edge are constants, of which there is nothing to ask.
+        edge = f"(edge_of({name}) if {name}._flags & EDGED else NO_EDGE)"
+    optional = f"NO_EDGE if {name} is None else " if isinstance(argument.type, OptionalType) else ""
+    return f"{optional}{name}._edge or {edge}"
 
 
 def _edges_text(edges: list[str]) -> str:
