@@ -9,10 +9,12 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
+    FLOAT64,
+    RECORDED_FLAGS,
     edge_of,
     record_inplace,
     record_view,
@@ -31,6 +33,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_linalg, operators
 
 ndarray = np.ndarray
+new_tensor = object.__new__
 
 
 class AdjugateBackward0(OperatorNode):

@@ -9,10 +9,12 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
+    FLOAT64,
+    RECORDED_FLAGS,
     edge_of,
     record_inplace,
     record_view,
@@ -31,6 +33,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_nn_activation, operators
 
 ndarray = np.ndarray
+new_tensor = object.__new__
 
 
 class EluCurveBackward0(OperatorNode):
@@ -1250,7 +1253,18 @@ def _elu_curve_record(self, alpha, scale, input_scale):
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
     node.input_scale = input_scale
-    result = recorded(node, kernels.nn_activation.elu_curve(self._array, alpha, scale, input_scale))
+    array = kernels.nn_activation.elu_curve(self._array, alpha, scale, input_scale)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -1289,7 +1303,19 @@ def _elu_slope_record(self, alpha, scale, input_scale):
     node.alpha = alpha
     node.scale = scale
     node.input_scale = input_scale
-    return recorded(node, kernels.nn_activation.elu_slope(self._array, alpha, scale, input_scale))
+    array = kernels.nn_activation.elu_slope(self._array, alpha, scale, input_scale)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _elu_slope_jvp(xp, self, alpha, scale, input_scale, self_t, result):
@@ -1321,7 +1347,19 @@ def _gelu_slope_record(self, *, approximate="none"):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
-    return recorded(node, kernels.nn_activation.gelu_slope(self._array, approximate=approximate))
+    array = kernels.nn_activation.gelu_slope(self._array, approximate=approximate)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _gelu_slope_jvp(xp, self, approximate, self_t, result):
@@ -1351,7 +1389,19 @@ def _hardswish_slope_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.hardswish_slope(self._array))
+    array = kernels.nn_activation.hardswish_slope(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _hardswish_slope_jvp(xp, self, self_t, result):
@@ -1377,7 +1427,18 @@ def _logsigmoid_slope_record(self):
     node = LogsigmoidSlopeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, kernels.nn_activation.logsigmoid_slope(self._array))
+    array = kernels.nn_activation.logsigmoid_slope(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -1410,7 +1471,19 @@ def _mish_slope_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.mish_slope(self._array))
+    array = kernels.nn_activation.mish_slope(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _mish_slope_jvp(xp, self, self_t, result):
@@ -1446,7 +1519,19 @@ def _pass_above_record(grad_output, self, bound):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
-    return recorded(node, kernels.nn_activation.pass_above(grad_output._array, self._array, bound))
+    array = kernels.nn_activation.pass_above(grad_output._array, self._array, bound)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _pass_above_jvp(xp, grad_output, self, bound, grad_output_t, result):
@@ -1484,9 +1569,19 @@ def _pass_between_record(grad_output, self, low, high):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
-    return recorded(
-        node, kernels.nn_activation.pass_between(grad_output._array, self._array, low, high)
-    )
+    array = kernels.nn_activation.pass_between(grad_output._array, self._array, low, high)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _pass_between_jvp(xp, grad_output, self, low, high, grad_output_t, result):
@@ -1522,7 +1617,19 @@ def _pass_leaky_record(grad_output, self, slope):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
-    return recorded(node, kernels.nn_activation.pass_leaky(grad_output._array, self._array, slope))
+    array = kernels.nn_activation.pass_leaky(grad_output._array, self._array, slope)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _pass_leaky_jvp(xp, grad_output, self, slope, grad_output_t, result):
@@ -1560,9 +1667,19 @@ def _pass_outside_record(grad_output, self, low, high):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
-    return recorded(
-        node, kernels.nn_activation.pass_outside(grad_output._array, self._array, low, high)
-    )
+    array = kernels.nn_activation.pass_outside(grad_output._array, self._array, low, high)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _pass_outside_jvp(xp, grad_output, self, low, high, grad_output_t, result):
@@ -1608,7 +1725,19 @@ def _prelu_record(self, weight):
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
-    return recorded(node, kernels.nn_activation.prelu(self._array, weight._array))
+    array = kernels.nn_activation.prelu(self._array, weight._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _prelu_jvp(xp, self, weight, self_t, weight_t, result):
@@ -1638,7 +1767,19 @@ def _silu_slope_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.silu_slope(self._array))
+    array = kernels.nn_activation.silu_slope(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def _silu_slope_jvp(xp, self, self_t, result):
@@ -1670,7 +1811,19 @@ def celu_record(self, alpha=1.0):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
-    return recorded(node, kernels.nn_activation.celu(self._array, alpha))
+    array = kernels.nn_activation.celu(self._array, alpha)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def celu_jvp(xp, self, alpha, self_t, result):
@@ -1732,7 +1885,19 @@ def elu_record(self, alpha=1.0):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
-    return recorded(node, kernels.nn_activation.elu(self._array, alpha))
+    array = kernels.nn_activation.elu(self._array, alpha)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def elu_jvp(xp, self, alpha, self_t, result):
@@ -1794,7 +1959,19 @@ def gelu_record(self, *, approximate="none"):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
-    return recorded(node, kernels.nn_activation.gelu(self._array, approximate=approximate))
+    array = kernels.nn_activation.gelu(self._array, approximate=approximate)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def gelu_jvp(xp, self, approximate, self_t, result):
@@ -1826,7 +2003,19 @@ def hardshrink_record(self, lambd=0.5):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
-    return recorded(node, kernels.nn_activation.hardshrink(self._array, lambd))
+    array = kernels.nn_activation.hardshrink(self._array, lambd)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def hardshrink_jvp(xp, self, lambd, self_t, result):
@@ -1856,7 +2045,19 @@ def hardsigmoid_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.hardsigmoid(self._array))
+    array = kernels.nn_activation.hardsigmoid(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def hardsigmoid_jvp(xp, self, self_t, result):
@@ -1886,7 +2087,19 @@ def hardswish_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.hardswish(self._array))
+    array = kernels.nn_activation.hardswish(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def hardswish_jvp(xp, self, self_t, result):
@@ -1920,7 +2133,19 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min_val = min_val
     node.max_val = max_val
-    return recorded(node, kernels.nn_activation.hardtanh(self._array, min_val, max_val))
+    array = kernels.nn_activation.hardtanh(self._array, min_val, max_val)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def hardtanh_jvp(xp, self, min_val, max_val, self_t, result):
@@ -1988,7 +2213,19 @@ def leaky_relu_record(self, negative_slope=0.01):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.negative_slope = negative_slope
-    return recorded(node, kernels.nn_activation.leaky_relu(self._array, negative_slope))
+    array = kernels.nn_activation.leaky_relu(self._array, negative_slope)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def leaky_relu_jvp(xp, self, negative_slope, self_t, result):
@@ -2083,7 +2320,19 @@ def logsigmoid_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.logsigmoid(self._array))
+    array = kernels.nn_activation.logsigmoid(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def logsigmoid_jvp(xp, self, self_t, result):
@@ -2113,7 +2362,19 @@ def mish_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.mish(self._array))
+    array = kernels.nn_activation.mish(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def mish_jvp(xp, self, self_t, result):
@@ -2139,7 +2400,18 @@ def relu_record(self):
     node = ReluBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, kernels.nn_activation.relu(self._array))
+    array = kernels.nn_activation.relu(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -2172,7 +2444,19 @@ def relu6_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.relu6(self._array))
+    array = kernels.nn_activation.relu6(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def relu6_jvp(xp, self, self_t, result):
@@ -2229,7 +2513,19 @@ def selu_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.selu(self._array))
+    array = kernels.nn_activation.selu(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def selu_jvp(xp, self, self_t, result):
@@ -2289,7 +2585,19 @@ def silu_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.silu(self._array))
+    array = kernels.nn_activation.silu(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def silu_jvp(xp, self, self_t, result):
@@ -2352,7 +2660,19 @@ def softshrink_record(self, lambd=0.5):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
-    return recorded(node, kernels.nn_activation.softshrink(self._array, lambd))
+    array = kernels.nn_activation.softshrink(self._array, lambd)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def softshrink_jvp(xp, self, lambd, self_t, result):
@@ -2382,7 +2702,19 @@ def softsign_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.nn_activation.softsign(self._array))
+    array = kernels.nn_activation.softsign(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def softsign_jvp(xp, self, self_t, result):
@@ -2412,7 +2744,18 @@ def tanhshrink_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    result = recorded(node, kernels.nn_activation.tanhshrink(self._array))
+    array = kernels.nn_activation.tanhshrink(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -2447,7 +2790,19 @@ def threshold_record(self, threshold, value):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.threshold = threshold
-    return recorded(node, kernels.nn_activation.threshold(self._array, threshold, value))
+    array = kernels.nn_activation.threshold(self._array, threshold, value)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def threshold_jvp(xp, self, threshold, value, self_t, result):

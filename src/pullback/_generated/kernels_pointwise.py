@@ -9,10 +9,12 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
+    FLOAT64,
+    RECORDED_FLAGS,
     edge_of,
     record_inplace,
     record_view,
@@ -31,6 +33,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_pointwise, operators
 
 ndarray = np.ndarray
+new_tensor = object.__new__
 
 
 class SgnBackward0(OperatorNode):
@@ -2757,7 +2760,18 @@ def _sgn_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    result = recorded(node, kernels.pointwise.sgn(self._array))
+    array = kernels.pointwise.sgn(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -2790,7 +2804,19 @@ def abs_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.absolute(self._array))
+    array = np.absolute(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def abs_jvp(xp, self, self_t, result):
@@ -2852,10 +2878,19 @@ def acos_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node,
-        spread(np.arccos, self._array) if self._array.size >= LARGE else np.arccos(self._array),
-    )
+    array = spread(np.arccos, self._array) if self._array.size >= LARGE else np.arccos(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def acos_jvp(xp, self, self_t, result):
@@ -2917,10 +2952,21 @@ def acosh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node,
-        spread(np.arccosh, self._array) if self._array.size >= LARGE else np.arccosh(self._array),
+    array = (
+        spread(np.arccosh, self._array) if self._array.size >= LARGE else np.arccosh(self._array)
     )
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def acosh_jvp(xp, self, self_t, result):
@@ -2980,7 +3026,19 @@ def add_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, np.add(self._array, other._array))
+    array = np.add(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def add_jvp(xp, self, other, self_t, other_t, result):
@@ -3050,7 +3108,19 @@ def angle_record(self, deg=False):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.deg = deg
-    return recorded(node, np.angle(self._array, deg=deg))
+    array = np.angle(self._array, deg=deg)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def angle_jvp(xp, self, deg, self_t, result):
@@ -3084,10 +3154,19 @@ def asin_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node,
-        spread(np.arcsin, self._array) if self._array.size >= LARGE else np.arcsin(self._array),
-    )
+    array = spread(np.arcsin, self._array) if self._array.size >= LARGE else np.arcsin(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def asin_jvp(xp, self, self_t, result):
@@ -3149,10 +3228,21 @@ def asinh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node,
-        spread(np.arcsinh, self._array) if self._array.size >= LARGE else np.arcsinh(self._array),
+    array = (
+        spread(np.arcsinh, self._array) if self._array.size >= LARGE else np.arcsinh(self._array)
     )
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def asinh_jvp(xp, self, self_t, result):
@@ -3206,7 +3296,19 @@ def astype_record(self, dtype):
     node = AstypeBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, kernels.pointwise.astype(self._array, dtype))
+    array = kernels.pointwise.astype(self._array, dtype)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def astype_jvp(xp, self, dtype, self_t, result):
@@ -3240,10 +3342,19 @@ def atan_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node,
-        spread(np.arctan, self._array) if self._array.size >= LARGE else np.arctan(self._array),
-    )
+    array = spread(np.arctan, self._array) if self._array.size >= LARGE else np.arctan(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def atan_jvp(xp, self, self_t, result):
@@ -3283,7 +3394,19 @@ def atan2_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, np.arctan2(self._array, other._array))
+    array = np.arctan2(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def atan2_jvp(xp, self, other, self_t, other_t, result):
@@ -3391,10 +3514,21 @@ def atanh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node,
-        spread(np.arctanh, self._array) if self._array.size >= LARGE else np.arctanh(self._array),
+    array = (
+        spread(np.arctanh, self._array) if self._array.size >= LARGE else np.arctanh(self._array)
     )
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def atanh_jvp(xp, self, self_t, result):
@@ -3577,7 +3711,18 @@ def cbrt_record(self):
     node = CbrtBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.cbrt(self._array))
+    array = np.cbrt(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -3633,7 +3778,19 @@ def ceil_record(self):
     node = CeilBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.ceil(self._array))
+    array = np.ceil(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def ceil_jvp(xp, self, self_t, result):
@@ -3709,12 +3866,21 @@ def clamp_record(self, min=None, max=None):
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
     node.max = max
     node.max_v = 0 if max is None or max._counter is None else max._counter[0]
-    return recorded(
-        node,
-        kernels.pointwise.clamp(
-            self._array, None if min is None else min._array, None if max is None else max._array
-        ),
+    array = kernels.pointwise.clamp(
+        self._array, None if min is None else min._array, None if max is None else max._array
     )
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def clamp_jvp(xp, self, min, max, self_t, min_t, max_t, result):
@@ -3804,7 +3970,19 @@ def clone_record(self):
     node = CloneBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, kernels.pointwise.clone(self._array))
+    array = kernels.pointwise.clone(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def clone_jvp(xp, self, self_t, result):
@@ -3836,7 +4014,19 @@ def complex_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, kernels.pointwise.complex(self._array, other._array))
+    array = kernels.pointwise.complex(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def complex_jvp(xp, self, other, self_t, other_t, result):
@@ -3862,7 +4052,19 @@ def conjugate_record(self):
     node = ConjugateBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.conjugate(self._array))
+    array = np.conjugate(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def conjugate_jvp(xp, self, self_t, result):
@@ -3914,7 +4116,19 @@ def copysign_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, np.copysign(self._array, other._array))
+    array = np.copysign(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def copysign_jvp(xp, self, other, self_t, other_t, result):
@@ -4002,9 +4216,19 @@ def cos_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.cos, self._array) if self._array.size >= LARGE else np.cos(self._array)
-    )
+    array = spread(np.cos, self._array) if self._array.size >= LARGE else np.cos(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def cos_jvp(xp, self, self_t, result):
@@ -4066,9 +4290,19 @@ def cosh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.cosh, self._array) if self._array.size >= LARGE else np.cosh(self._array)
-    )
+    array = spread(np.cosh, self._array) if self._array.size >= LARGE else np.cosh(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def cosh_jvp(xp, self, self_t, result):
@@ -4122,7 +4356,19 @@ def deg2rad_record(self):
     node = Deg2RadBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.deg2rad(self._array))
+    array = np.deg2rad(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def deg2rad_jvp(xp, self, self_t, result):
@@ -4196,7 +4442,19 @@ def div_record(self, other):
         node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, np.divide(self._array, other._array))
+    array = np.divide(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def div_jvp(xp, self, other, self_t, other_t, result):
@@ -4280,9 +4538,18 @@ def exp_record(self):
     node = ExpBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(
-        node, spread(np.exp, self._array) if self._array.size >= LARGE else np.exp(self._array)
-    )
+    array = spread(np.exp, self._array) if self._array.size >= LARGE else np.exp(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -4315,9 +4582,18 @@ def exp2_record(self):
     node = Exp2Backward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(
-        node, spread(np.exp2, self._array) if self._array.size >= LARGE else np.exp2(self._array)
-    )
+    array = spread(np.exp2, self._array) if self._array.size >= LARGE else np.exp2(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -4404,9 +4680,18 @@ def expm1_record(self):
     node = Expm1Backward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(
-        node, spread(np.expm1, self._array) if self._array.size >= LARGE else np.expm1(self._array)
-    )
+    array = spread(np.expm1, self._array) if self._array.size >= LARGE else np.expm1(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -4462,7 +4747,19 @@ def floor_record(self):
     node = FloorBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.floor(self._array))
+    array = np.floor(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def floor_jvp(xp, self, self_t, result):
@@ -4520,7 +4817,19 @@ def floor_divide_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, np.floor_divide(self._array, other._array))
+    array = np.floor_divide(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def floor_divide__cpu(self, other):
@@ -4598,7 +4907,19 @@ def fmax_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, kernels.pointwise.fmax(self._array, other._array))
+    array = kernels.pointwise.fmax(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def fmax_jvp(xp, self, other, self_t, other_t, result):
@@ -4638,7 +4959,19 @@ def fmin_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, kernels.pointwise.fmin(self._array, other._array))
+    array = kernels.pointwise.fmin(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def fmin_jvp(xp, self, other, self_t, other_t, result):
@@ -4690,7 +5023,18 @@ def fmod_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    result = recorded(node, np.fmod(self._array, other._array))
+    array = np.fmod(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -4837,7 +5181,19 @@ def heaviside_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, np.heaviside(self._array, other._array))
+    array = np.heaviside(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def heaviside__cpu(self, other):
@@ -4923,7 +5279,18 @@ def hypot_record(self, other):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    result = recorded(node, np.hypot(self._array, other._array))
+    array = np.hypot(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -5077,7 +5444,19 @@ def ldexp_record(self, other):
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, np.ldexp(self._array, other._array))
+    array = np.ldexp(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def ldexp_jvp(xp, self, other, self_t, result):
@@ -5173,7 +5552,19 @@ def lerp_record(self, end, weight):
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
         node.end, node.end_v = None, 0
-    return recorded(node, kernels.pointwise.lerp(self._array, end._array, weight._array))
+    array = kernels.pointwise.lerp(self._array, end._array, weight._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, result):
@@ -5277,9 +5668,19 @@ def log_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.log, self._array) if self._array.size >= LARGE else np.log(self._array)
-    )
+    array = spread(np.log, self._array) if self._array.size >= LARGE else np.log(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def log_jvp(xp, self, self_t, result):
@@ -5313,9 +5714,19 @@ def log10_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.log10, self._array) if self._array.size >= LARGE else np.log10(self._array)
-    )
+    array = spread(np.log10, self._array) if self._array.size >= LARGE else np.log10(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def log10_jvp(xp, self, self_t, result):
@@ -5377,9 +5788,19 @@ def log1p_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.log1p, self._array) if self._array.size >= LARGE else np.log1p(self._array)
-    )
+    array = spread(np.log1p, self._array) if self._array.size >= LARGE else np.log1p(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def log1p_jvp(xp, self, self_t, result):
@@ -5441,9 +5862,19 @@ def log2_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.log2, self._array) if self._array.size >= LARGE else np.log2(self._array)
-    )
+    array = spread(np.log2, self._array) if self._array.size >= LARGE else np.log2(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def log2_jvp(xp, self, self_t, result):
@@ -5539,7 +5970,19 @@ def logaddexp_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, kernels.logarithms.logaddexp(self._array, other._array))
+    array = kernels.logarithms.logaddexp(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def logaddexp_jvp(xp, self, other, self_t, other_t, result):
@@ -5583,7 +6026,19 @@ def logaddexp2_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, np.logaddexp2(self._array, other._array))
+    array = np.logaddexp2(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
@@ -5649,7 +6104,19 @@ def maximum_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, kernels.pointwise.maximum(self._array, other._array))
+    array = kernels.pointwise.maximum(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def maximum_jvp(xp, self, other, self_t, other_t, result):
@@ -5735,7 +6202,19 @@ def minimum_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, kernels.pointwise.minimum(self._array, other._array))
+    array = kernels.pointwise.minimum(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def minimum_jvp(xp, self, other, self_t, other_t, result):
@@ -5860,7 +6339,19 @@ def mul_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, np.multiply(self._array, other._array))
+    array = np.multiply(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def mul_jvp(xp, self, other, self_t, other_t, result):
@@ -5948,7 +6439,19 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf))
+    array = np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def nan_to_num_jvp(xp, self, nan, posinf, neginf, self_t, result):
@@ -6010,7 +6513,19 @@ def neg_record(self):
     node = NegBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.negative(self._array))
+    array = np.negative(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def neg_jvp(xp, self, self_t, result):
@@ -6068,7 +6583,19 @@ def nextafter_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, np.nextafter(self._array, other._array))
+    array = np.nextafter(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def nextafter__cpu(self, other):
@@ -6144,7 +6671,18 @@ def polar_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    result = recorded(node, kernels.pointwise.polar(self._array, other._array))
+    array = kernels.pointwise.polar(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -6180,7 +6718,19 @@ def positive_record(self):
     node = PositiveBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.positive(self._array))
+    array = np.positive(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def positive_jvp(xp, self, self_t, result):
@@ -6220,7 +6770,18 @@ def pow_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    result = recorded(node, kernels.pointwise.pow(self._array, other._array))
+    array = kernels.pointwise.pow(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -6295,7 +6856,19 @@ def rad2deg_record(self):
     node = Rad2DegBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.rad2deg(self._array))
+    array = np.rad2deg(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def rad2deg_jvp(xp, self, self_t, result):
@@ -6383,7 +6956,18 @@ def reciprocal_record(self):
     node = ReciprocalBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.reciprocal(self._array))
+    array = np.reciprocal(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -6469,7 +7053,18 @@ def remainder_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    result = recorded(node, np.remainder(self._array, other._array))
+    array = np.remainder(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -6566,7 +7161,19 @@ def rint_record(self):
     node = RintBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.rint(self._array))
+    array = np.rint(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def rint_jvp(xp, self, self_t, result):
@@ -6618,7 +7225,19 @@ def round_record(self, decimals=0):
     node = RoundBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.round(self._array, decimals=decimals))
+    array = np.round(self._array, decimals=decimals)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def round_jvp(xp, self, decimals, self_t, result):
@@ -6674,7 +7293,18 @@ def sign_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    result = recorded(node, np.sign(self._array))
+    array = np.sign(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -6744,9 +7374,19 @@ def sin_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.sin, self._array) if self._array.size >= LARGE else np.sin(self._array)
-    )
+    array = spread(np.sin, self._array) if self._array.size >= LARGE else np.sin(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def sin_jvp(xp, self, self_t, result):
@@ -6804,7 +7444,19 @@ def sinc_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.sinc(self._array))
+    array = np.sinc(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def sinc_jvp(xp, self, self_t, result):
@@ -6866,9 +7518,19 @@ def sinh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(
-        node, spread(np.sinh, self._array) if self._array.size >= LARGE else np.sinh(self._array)
-    )
+    array = spread(np.sinh, self._array) if self._array.size >= LARGE else np.sinh(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def sinh_jvp(xp, self, self_t, result):
@@ -6922,7 +7584,18 @@ def sqrt_record(self):
     node = SqrtBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, np.sqrt(self._array))
+    array = np.sqrt(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -6982,7 +7655,19 @@ def square_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, np.square(self._array))
+    array = np.square(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def square_jvp(xp, self, self_t, result):
@@ -7042,7 +7727,19 @@ def sub_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, np.subtract(self._array, other._array))
+    array = np.subtract(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def sub_jvp(xp, self, other, self_t, other_t, result):
@@ -7112,9 +7809,18 @@ def tan_record(self):
     node = TanBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(
-        node, spread(np.tan, self._array) if self._array.size >= LARGE else np.tan(self._array)
-    )
+    array = spread(np.tan, self._array) if self._array.size >= LARGE else np.tan(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -7174,9 +7880,18 @@ def tanh_record(self):
     node = TanhBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(
-        node, spread(np.tanh, self._array) if self._array.size >= LARGE else np.tanh(self._array)
-    )
+    array = spread(np.tanh, self._array) if self._array.size >= LARGE else np.tanh(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -7232,7 +7947,19 @@ def trunc_record(self):
     node = TruncBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    return recorded(node, np.trunc(self._array))
+    array = np.trunc(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def trunc_jvp(xp, self, self_t, result):
@@ -7370,7 +8097,19 @@ def where_record(condition, self, other):
     node._hooks = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
-    return recorded(node, np.where(condition._array, self._array, other._array))
+    array = np.where(condition._array, self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def where_jvp(xp, condition, self, other, self_t, other_t, result):

@@ -9,10 +9,12 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
+    FLOAT64,
+    RECORDED_FLAGS,
     edge_of,
     record_inplace,
     record_view,
@@ -31,6 +33,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_special, operators
 
 ndarray = np.ndarray
+new_tensor = object.__new__
 
 
 class DigammaBackward0(OperatorNode):
@@ -658,7 +661,19 @@ def digamma_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.special_gamma.digamma(self._array))
+    array = kernels.special_gamma.digamma(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def digamma_jvp(xp, self, self_t, result):
@@ -716,7 +731,19 @@ def entr_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.special.entr(self._array))
+    array = kernels.special.entr(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def entr_jvp(xp, self, self_t, result):
@@ -746,7 +773,19 @@ def erf_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.special.erf(self._array))
+    array = kernels.special.erf(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def erf_jvp(xp, self, self_t, result):
@@ -804,7 +843,19 @@ def erfc_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.special.erfc(self._array))
+    array = kernels.special.erfc(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def erfc_jvp(xp, self, self_t, result):
@@ -858,7 +909,18 @@ def erfinv_record(self):
     node = ErfinvBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, kernels.special.erfinv(self._array))
+    array = kernels.special.erfinv(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -918,7 +980,18 @@ def gamma_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    result = recorded(node, kernels.special_gamma.gamma(self._array))
+    array = kernels.special_gamma.gamma(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -951,7 +1024,19 @@ def i0_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.special.i0(self._array))
+    array = kernels.special.i0(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def i0_jvp(xp, self, self_t, result):
@@ -981,7 +1066,18 @@ def i1_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    result = recorded(node, kernels.special.i1(self._array))
+    array = kernels.special.i1(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -1014,7 +1110,19 @@ def lgamma_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.special_gamma.lgamma(self._array))
+    array = kernels.special_gamma.lgamma(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def lgamma_jvp(xp, self, self_t, result):
@@ -1074,7 +1182,19 @@ def logit_record(self, eps=None):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.eps = eps
-    return recorded(node, kernels.special.logit(self._array, eps))
+    array = kernels.special.logit(self._array, eps)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def logit_jvp(xp, self, eps, self_t, result):
@@ -1136,7 +1256,19 @@ def polygamma_record(n, self):
     node.n = n
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.special_gamma.polygamma(n, self._array))
+    array = kernels.special_gamma.polygamma(n, self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def polygamma_jvp(xp, n, self, self_t, result):
@@ -1162,7 +1294,18 @@ def sigmoid_record(self):
     node = SigmoidBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    result = recorded(node, kernels.special.sigmoid(self._array))
+    array = kernels.special.sigmoid(self._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -1226,7 +1369,19 @@ def softplus_record(self, beta=1.0, threshold=20.0):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.beta = beta
     node.threshold = threshold
-    return recorded(node, kernels.special.softplus(self._array, beta, threshold))
+    array = kernels.special.softplus(self._array, beta, threshold)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def softplus_jvp(xp, self, beta, threshold, self_t, result):
@@ -1270,7 +1425,19 @@ def xlog1py_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, kernels.special.xlog1py(self._array, other._array))
+    array = kernels.special.xlog1py(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def xlog1py_jvp(xp, self, other, self_t, other_t, result):
@@ -1316,7 +1483,19 @@ def xlogy_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    return recorded(node, kernels.special.xlogy(self._array, other._array))
+    array = kernels.special.xlogy(self._array, other._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def xlogy_jvp(xp, self, other, self_t, other_t, result):

@@ -25,6 +25,8 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, wrap
 
 __all__ = [
     "EDGED",
+    "FLOAT64",
+    "RECORDED_FLAGS",
     "attach",
     "edge_of",
     "record_inplace",
@@ -39,8 +41,8 @@ __all__ = [
 
 _new = object.__new__
 _ndarray = np.ndarray
-_FLOAT64 = np.dtype(np.float64)
-_RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
+FLOAT64 = np.dtype(np.float64)
+RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
 _PLAIN_FLAGS = CPU_FLAGS | PLAIN_VIEW
 
 
@@ -55,8 +57,8 @@ def recorded(node: Node, array: Any) -> Tensor:
     tensor = _new(Tensor)
     tensor._array = array
     tensor._counter = tensor._meta = None
-    if dtype is _FLOAT64 or dtype.kind in "fc":
-        tensor._flags = _RECORDED_FLAGS
+    if dtype is FLOAT64 or dtype.kind in "fc":
+        tensor._flags = RECORDED_FLAGS
         tensor._edge = (node, 0)
     else:
         tensor._flags = CPU_FLAGS
@@ -73,7 +75,7 @@ def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...])
     for number, result in enumerate(results):
         tensor = fresh(result)
         if differentiable[number] and result.dtype.kind in "fc":
-            tensor._flags = _RECORDED_FLAGS
+            tensor._flags = RECORDED_FLAGS
             tensor._edge = (node, number)
         made.append(tensor)
     return tuple(made)
@@ -139,7 +141,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
             node._seq = get_following()()
             node._shape = array.shape
             node._dtype = array.dtype
-            tensor._flags = _RECORDED_FLAGS
+            tensor._flags = RECORDED_FLAGS
             view.edge = (node, 0)
         else:
             tensor._flags = _PLAIN_FLAGS

@@ -9,10 +9,12 @@ import numpy as np
 
 import scipy.special._ufuncs
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode
+from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
+    FLOAT64,
+    RECORDED_FLAGS,
     edge_of,
     record_inplace,
     record_view,
@@ -31,6 +33,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_scipy_special, operators
 
 ndarray = np.ndarray
+new_tensor = object.__new__
 
 
 class SpecialAgmBackward0(OperatorNode):
@@ -12288,7 +12291,18 @@ def special_agm_record(a, b):
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
     node.b_v = 0 if b._counter is None else b._counter[0]
-    result = recorded(node, scipy.special._ufuncs.agm(a._array, b._array))
+    array = scipy.special._ufuncs.agm(a._array, b._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -12438,7 +12452,19 @@ def special_bdtr_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special._ufuncs.bdtr(k._array, n._array, p._array))
+    array = scipy.special._ufuncs.bdtr(k._array, n._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_bdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -12502,7 +12528,19 @@ def special_bdtrc_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special._ufuncs.bdtrc(k._array, n._array, p._array))
+    array = scipy.special._ufuncs.bdtrc(k._array, n._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_bdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -12556,7 +12594,18 @@ def special_bdtri_record(k, n, y):
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.bdtri(k._array, n._array, y._array))
+    array = scipy.special._ufuncs.bdtri(k._array, n._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -12592,7 +12641,19 @@ def special_bei_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.bei(x._array))
+    array = scipy.special._ufuncs.bei(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_bei_jvp(xp, x, x_t, result):
@@ -12622,7 +12683,19 @@ def special_beip_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.beip(x._array))
+    array = scipy.special._ufuncs.beip(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_beip_jvp(xp, x, x_t, result):
@@ -12652,7 +12725,19 @@ def special_ber_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.ber(x._array))
+    array = scipy.special._ufuncs.ber(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ber_jvp(xp, x, x_t, result):
@@ -12682,7 +12767,19 @@ def special_berp_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.berp(x._array))
+    array = scipy.special._ufuncs.berp(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_berp_jvp(xp, x, x_t, result):
@@ -12746,7 +12843,19 @@ def special_besselpoly_record(a, lmb, nu):
         node.nu_v = 0 if nu._counter is None else nu._counter[0]
     else:
         node.nu, node.nu_v = None, 0
-    return recorded(node, scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array))
+    array = scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_besselpoly_jvp(xp, a, lmb, nu, a_t, lmb_t, nu_t, result):
@@ -12788,7 +12897,18 @@ def special_beta_record(a, b):
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
     node.b_v = 0 if b._counter is None else b._counter[0]
-    result = recorded(node, scipy.special._ufuncs.beta(a._array, b._array))
+    array = scipy.special._ufuncs.beta(a._array, b._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -12861,7 +12981,19 @@ def special_betainc_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.betainc(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.betainc(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_betainc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -12925,7 +13057,19 @@ def special_betaincc_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.betaincc(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.betaincc(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_betaincc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -12979,7 +13123,18 @@ def special_betainccinv_record(a, b, y):
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.betainccinv(a._array, b._array, y._array))
+    array = scipy.special._ufuncs.betainccinv(a._array, b._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -13039,7 +13194,18 @@ def special_betaincinv_record(a, b, y):
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.betaincinv(a._array, b._array, y._array))
+    array = scipy.special._ufuncs.betaincinv(a._array, b._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -13085,7 +13251,19 @@ def special_betaln_record(a, b):
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
     node.b_v = 0 if b._counter is None else b._counter[0]
-    return recorded(node, scipy.special._ufuncs.betaln(a._array, b._array))
+    array = scipy.special._ufuncs.betaln(a._array, b._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_betaln_jvp(xp, a, b, a_t, b_t, result):
@@ -13131,7 +13309,18 @@ def special_binom_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    result = recorded(node, scipy.special._ufuncs.binom(x._array, y._array))
+    array = scipy.special._ufuncs.binom(x._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13180,7 +13369,19 @@ def special_boxcox_record(x, lmbda):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    return recorded(node, scipy.special._ufuncs.boxcox(x._array, lmbda._array))
+    array = scipy.special._ufuncs.boxcox(x._array, lmbda._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_boxcox_jvp(xp, x, lmbda, x_t, lmbda_t, result):
@@ -13224,7 +13425,19 @@ def special_boxcox1p_record(x, lmbda):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    return recorded(node, scipy.special._ufuncs.boxcox1p(x._array, lmbda._array))
+    array = scipy.special._ufuncs.boxcox1p(x._array, lmbda._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_boxcox1p_jvp(xp, x, lmbda, x_t, lmbda_t, result):
@@ -13280,7 +13493,19 @@ def special_chdtr_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.chdtr(v._array, x._array))
+    array = scipy.special._ufuncs.chdtr(v._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_chdtr_jvp(xp, v, x, v_t, x_t, result):
@@ -13332,7 +13557,19 @@ def special_chdtrc_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.chdtrc(v._array, x._array))
+    array = scipy.special._ufuncs.chdtrc(v._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_chdtrc_jvp(xp, v, x, v_t, x_t, result):
@@ -13374,7 +13611,18 @@ def special_chdtri_record(v, p):
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.chdtri(v._array, p._array))
+    array = scipy.special._ufuncs.chdtri(v._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -13426,7 +13674,18 @@ def special_chndtr_record(x, df, nc):
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    result = recorded(node, scipy.special._ufuncs.chndtr(x._array, df._array, nc._array))
+    array = scipy.special._ufuncs.chndtr(x._array, df._array, nc._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -13480,7 +13739,18 @@ def special_chndtrinc_record(x, df, p):
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
-    result = recorded(node, scipy.special._ufuncs.chndtrinc(x._array, df._array, p._array))
+    array = scipy.special._ufuncs.chndtrinc(x._array, df._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13537,7 +13807,18 @@ def special_chndtrix_record(p, df, nc):
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    result = recorded(node, scipy.special._ufuncs.chndtrix(p._array, df._array, nc._array))
+    array = scipy.special._ufuncs.chndtrix(p._array, df._array, nc._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13572,7 +13853,19 @@ def special_cosdg_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.cosdg(x._array))
+    array = scipy.special._ufuncs.cosdg(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_cosdg_jvp(xp, x, x_t, result):
@@ -13602,7 +13895,19 @@ def special_cosm1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.cosm1(x._array))
+    array = scipy.special._ufuncs.cosm1(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_cosm1_jvp(xp, x, x_t, result):
@@ -13628,7 +13933,18 @@ def special_cotdg_record(x):
     node = SpecialCotdgBackward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.cotdg(x._array))
+    array = scipy.special._ufuncs.cotdg(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13661,7 +13977,18 @@ def special_dawsn_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.dawsn(x._array))
+    array = scipy.special._ufuncs.dawsn(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -13694,7 +14021,19 @@ def special_ellipe_record(m):
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special._ufuncs.ellipe(m._array))
+    array = scipy.special._ufuncs.ellipe(m._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ellipe_jvp(xp, m, m_t, result):
@@ -13734,7 +14073,19 @@ def special_ellipeinc_record(phi, m):
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special._ufuncs.ellipeinc(phi._array, m._array))
+    array = scipy.special._ufuncs.ellipeinc(phi._array, m._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ellipeinc_jvp(xp, phi, m, phi_t, m_t, result):
@@ -13817,7 +14168,19 @@ def special_ellipk_record(m):
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special._ufuncs.ellipk(m._array))
+    array = scipy.special._ufuncs.ellipk(m._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ellipk_jvp(xp, m, m_t, result):
@@ -13857,7 +14220,19 @@ def special_ellipkinc_record(phi, m):
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    return recorded(node, scipy.special._ufuncs.ellipkinc(phi._array, m._array))
+    array = scipy.special._ufuncs.ellipkinc(phi._array, m._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ellipkinc_jvp(xp, phi, m, phi_t, m_t, result):
@@ -13891,7 +14266,19 @@ def special_ellipkm1_record(p):
     node._hooks = None
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
-    return recorded(node, scipy.special._ufuncs.ellipkm1(p._array))
+    array = scipy.special._ufuncs.ellipkm1(p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ellipkm1_jvp(xp, p, p_t, result):
@@ -13931,7 +14318,19 @@ def special_elliprc_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special._ufuncs.elliprc(x._array, y._array))
+    array = scipy.special._ufuncs.elliprc(x._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_elliprc_jvp(xp, x, y, x_t, y_t, result):
@@ -13981,7 +14380,18 @@ def special_elliprd_record(x, y, z):
     node.y_v = 0 if y._counter is None else y._counter[0]
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special._ufuncs.elliprd(x._array, y._array, z._array))
+    array = scipy.special._ufuncs.elliprd(x._array, y._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -14043,7 +14453,19 @@ def special_elliprf_record(x, y, z):
     node.y_v = 0 if y._counter is None else y._counter[0]
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.elliprf(x._array, y._array, z._array))
+    array = scipy.special._ufuncs.elliprf(x._array, y._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_elliprf_jvp(xp, x, y, z, x_t, y_t, z_t, result):
@@ -14099,7 +14521,19 @@ def special_elliprg_record(x, y, z):
     node.y_v = 0 if y._counter is None else y._counter[0]
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.elliprg(x._array, y._array, z._array))
+    array = scipy.special._ufuncs.elliprg(x._array, y._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_elliprg_jvp(xp, x, y, z, x_t, y_t, z_t, result):
@@ -14167,7 +14601,18 @@ def special_elliprj_record(x, y, z, p):
     node.z_v = 0 if z._counter is None else z._counter[0]
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
-    result = recorded(node, scipy.special._ufuncs.elliprj(x._array, y._array, z._array, p._array))
+    array = scipy.special._ufuncs.elliprj(x._array, y._array, z._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14213,7 +14658,19 @@ def special_entr_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.entr(x._array))
+    array = scipy.special._ufuncs.entr(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_entr_jvp(xp, x, x_t, result):
@@ -14243,7 +14700,19 @@ def special_erf_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.erf(z._array))
+    array = scipy.special._ufuncs.erf(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_erf_jvp(xp, z, z_t, result):
@@ -14273,7 +14742,19 @@ def special_erfc_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.erfc(x._array))
+    array = scipy.special._ufuncs.erfc(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_erfc_jvp(xp, x, x_t, result):
@@ -14299,7 +14780,18 @@ def special_erfcinv_record(y):
     node = SpecialErfcinvBackward0()
     node._edges = (y._edge or edge_of(y),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.erfcinv(y._array))
+    array = scipy.special._ufuncs.erfcinv(y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14332,7 +14824,18 @@ def special_erfcx_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.erfcx(x._array))
+    array = scipy.special._ufuncs.erfcx(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14365,7 +14868,19 @@ def special_erfi_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.erfi(z._array))
+    array = scipy.special._ufuncs.erfi(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_erfi_jvp(xp, z, z_t, result):
@@ -14391,7 +14906,18 @@ def special_erfinv_record(y):
     node = SpecialErfinvBackward0()
     node._edges = (y._edge or edge_of(y),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.erfinv(y._array))
+    array = scipy.special._ufuncs.erfinv(y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -14446,7 +14972,19 @@ def special_eval_chebyc_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_chebyc(n._array, x._array))
+    array = scipy.special._ufuncs.eval_chebyc(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_chebyc_jvp(xp, n, x, n_t, x_t, result):
@@ -14498,7 +15036,19 @@ def special_eval_chebys_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_chebys(n._array, x._array))
+    array = scipy.special._ufuncs.eval_chebys(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_chebys_jvp(xp, n, x, n_t, x_t, result):
@@ -14550,7 +15100,19 @@ def special_eval_chebyt_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_chebyt(n._array, x._array))
+    array = scipy.special._ufuncs.eval_chebyt(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_chebyt_jvp(xp, n, x, n_t, x_t, result):
@@ -14602,7 +15164,19 @@ def special_eval_chebyu_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_chebyu(n._array, x._array))
+    array = scipy.special._ufuncs.eval_chebyu(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_chebyu_jvp(xp, n, x, n_t, x_t, result):
@@ -14666,7 +15240,19 @@ def special_eval_gegenbauer_record(n, alpha, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array))
+    array = scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_gegenbauer_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
@@ -14732,7 +15318,19 @@ def special_eval_genlaguerre_record(n, alpha, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array))
+    array = scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_genlaguerre_jvp(xp, n, alpha, x, n_t, alpha_t, x_t, result):
@@ -14784,7 +15382,19 @@ def special_eval_hermite_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_hermite(n._array, x._array))
+    array = scipy.special._ufuncs.eval_hermite(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_hermite_jvp(xp, n, x, n_t, x_t, result):
@@ -14836,7 +15446,19 @@ def special_eval_hermitenorm_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_hermitenorm(n._array, x._array))
+    array = scipy.special._ufuncs.eval_hermitenorm(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_hermitenorm_jvp(xp, n, x, n_t, x_t, result):
@@ -14912,9 +15534,19 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(
-        node, scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array)
-    )
+    array = scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_jacobi_jvp(xp, n, alpha, beta, x, n_t, alpha_t, beta_t, x_t, result):
@@ -14973,7 +15605,19 @@ def special_eval_laguerre_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_laguerre(n._array, x._array))
+    array = scipy.special._ufuncs.eval_laguerre(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_laguerre_jvp(xp, n, x, n_t, x_t, result):
@@ -15025,7 +15669,19 @@ def special_eval_legendre_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_legendre(n._array, x._array))
+    array = scipy.special._ufuncs.eval_legendre(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_legendre_jvp(xp, n, x, n_t, x_t, result):
@@ -15077,7 +15733,19 @@ def special_eval_sh_chebyt_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array))
+    array = scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_sh_chebyt_jvp(xp, n, x, n_t, x_t, result):
@@ -15129,7 +15797,19 @@ def special_eval_sh_chebyu_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array))
+    array = scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_sh_chebyu_jvp(xp, n, x, n_t, x_t, result):
@@ -15207,9 +15887,19 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(
-        node, scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array)
-    )
+    array = scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_sh_jacobi_jvp(xp, n, p, q, x, n_t, p_t, q_t, x_t, result):
@@ -15268,7 +15958,19 @@ def special_eval_sh_legendre_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.eval_sh_legendre(n._array, x._array))
+    array = scipy.special._ufuncs.eval_sh_legendre(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_eval_sh_legendre_jvp(xp, n, x, n_t, x_t, result):
@@ -15300,7 +16002,19 @@ def special_exp1_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.exp1(z._array))
+    array = scipy.special._ufuncs.exp1(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_exp1_jvp(xp, z, z_t, result):
@@ -15326,7 +16040,18 @@ def special_exp10_record(x):
     node = SpecialExp10Backward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.exp10(x._array))
+    array = scipy.special._ufuncs.exp10(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15359,7 +16084,19 @@ def special_expi_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.expi(x._array))
+    array = scipy.special._ufuncs.expi(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_expi_jvp(xp, x, x_t, result):
@@ -15389,7 +16126,18 @@ def special_expit_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.expit(x._array))
+    array = scipy.special._ufuncs.expit(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15444,7 +16192,18 @@ def special_expn_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.expn(n._array, x._array))
+    array = scipy.special._ufuncs.expn(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -15482,7 +16241,19 @@ def special_exprel_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.exprel(x._array))
+    array = scipy.special._ufuncs.exprel(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_exprel_jvp(xp, x, x_t, result):
@@ -15546,7 +16317,19 @@ def special_fdtr_record(dfn, dfd, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array))
+    array = scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_fdtr_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
@@ -15610,7 +16393,19 @@ def special_fdtrc_record(dfn, dfd, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array))
+    array = scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_fdtrc_jvp(xp, dfn, dfd, x, dfn_t, dfd_t, x_t, result):
@@ -15664,7 +16459,18 @@ def special_fdtri_record(dfn, dfd, p):
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
         node.dfd, node.dfd_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array))
+    array = scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -15731,7 +16537,18 @@ def special_gamma_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special._ufuncs.gamma(z._array))
+    array = scipy.special._ufuncs.gamma(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -15786,7 +16603,19 @@ def special_gammainc_record(a, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.gammainc(a._array, x._array))
+    array = scipy.special._ufuncs.gammainc(a._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_gammainc_jvp(xp, a, x, a_t, x_t, result):
@@ -15838,7 +16667,19 @@ def special_gammaincc_record(a, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.gammaincc(a._array, x._array))
+    array = scipy.special._ufuncs.gammaincc(a._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_gammaincc_jvp(xp, a, x, a_t, x_t, result):
@@ -15880,7 +16721,18 @@ def special_gammainccinv_record(a, y):
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.gammainccinv(a._array, y._array))
+    array = scipy.special._ufuncs.gammainccinv(a._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -15928,7 +16780,18 @@ def special_gammaincinv_record(a, y):
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.gammaincinv(a._array, y._array))
+    array = scipy.special._ufuncs.gammaincinv(a._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -15964,7 +16827,19 @@ def special_gammaln_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.gammaln(x._array))
+    array = scipy.special._ufuncs.gammaln(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_gammaln_jvp(xp, x, x_t, result):
@@ -15990,7 +16865,19 @@ def special_gammasgn_record(x):
     node = SpecialGammasgnBackward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    return recorded(node, scipy.special._ufuncs.gammasgn(x._array))
+    array = scipy.special._ufuncs.gammasgn(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_gammasgn_jvp(xp, x, x_t, result):
@@ -16036,7 +16923,19 @@ def special_gdtr_record(a, b, x):
     node.b_v = 0 if b._counter is None else b._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.gdtr(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.gdtr(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_gdtr_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -16082,7 +16981,19 @@ def special_gdtrc_record(a, b, x):
     node.b_v = 0 if b._counter is None else b._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.gdtrc(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.gdtrc(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_gdtrc_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -16130,7 +17041,18 @@ def special_gdtria_record(p, b, x):
         node.b, node.b_v = None, 0
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.gdtria(p._array, b._array, x._array))
+    array = scipy.special._ufuncs.gdtria(p._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -16181,7 +17103,18 @@ def special_gdtrix_record(a, b, p):
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.gdtrix(a._array, b._array, p._array))
+    array = scipy.special._ufuncs.gdtrix(a._array, b._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -16236,7 +17169,19 @@ def special_hankel1_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.hankel1(v._array, z._array))
+    array = scipy.special._ufuncs.hankel1(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_hankel1_jvp(xp, v, z, v_t, z_t, result):
@@ -16288,7 +17233,18 @@ def special_hankel1e_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.hankel1e(v._array, z._array))
+    array = scipy.special._ufuncs.hankel1e(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -16346,7 +17302,19 @@ def special_hankel2_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.hankel2(v._array, z._array))
+    array = scipy.special._ufuncs.hankel2(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_hankel2_jvp(xp, v, z, v_t, z_t, result):
@@ -16398,7 +17366,18 @@ def special_hankel2e_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.hankel2e(v._array, z._array))
+    array = scipy.special._ufuncs.hankel2e(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -16444,7 +17423,19 @@ def special_huber_record(delta, r):
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
     node.r_v = 0 if r._counter is None else r._counter[0]
-    return recorded(node, scipy.special._ufuncs.huber(delta._array, r._array))
+    array = scipy.special._ufuncs.huber(delta._array, r._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_huber_jvp(xp, delta, r, delta_t, r_t, result):
@@ -16502,7 +17493,19 @@ def special_hyp0f1_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.hyp0f1(v._array, z._array))
+    array = scipy.special._ufuncs.hyp0f1(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_hyp0f1_jvp(xp, v, z, v_t, z_t, result):
@@ -16566,7 +17569,19 @@ def special_hyp1f1_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_hyp1f1_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -16642,7 +17657,19 @@ def special_hyp2f1_record(a, b, c, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array))
+    array = scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_hyp2f1_jvp(xp, a, b, c, z, a_t, b_t, c_t, z_t, result):
@@ -16706,7 +17733,19 @@ def special_hyperu_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.hyperu(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.hyperu(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_hyperu_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -16736,7 +17775,19 @@ def special_i0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.i0(x._array))
+    array = scipy.special._ufuncs.i0(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_i0_jvp(xp, x, x_t, result):
@@ -16766,7 +17817,18 @@ def special_i0e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.i0e(x._array))
+    array = scipy.special._ufuncs.i0e(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -16799,7 +17861,19 @@ def special_i1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.i1(x._array))
+    array = scipy.special._ufuncs.i1(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_i1_jvp(xp, x, x_t, result):
@@ -16829,7 +17903,18 @@ def special_i1e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.i1e(x._array))
+    array = scipy.special._ufuncs.i1e(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -16870,7 +17955,18 @@ def special_inv_boxcox_record(y, lmbda):
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    result = recorded(node, scipy.special._ufuncs.inv_boxcox(y._array, lmbda._array))
+    array = scipy.special._ufuncs.inv_boxcox(y._array, lmbda._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -16915,7 +18011,18 @@ def special_inv_boxcox1p_record(y, lmbda):
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    result = recorded(node, scipy.special._ufuncs.inv_boxcox1p(y._array, lmbda._array))
+    array = scipy.special._ufuncs.inv_boxcox1p(y._array, lmbda._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17018,7 +18125,19 @@ def special_it2struve0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.it2struve0(x._array))
+    array = scipy.special._ufuncs.it2struve0(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_it2struve0_jvp(xp, x, x_t, result):
@@ -17148,7 +18267,19 @@ def special_itmodstruve0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.itmodstruve0(x._array))
+    array = scipy.special._ufuncs.itmodstruve0(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_itmodstruve0_jvp(xp, x, x_t, result):
@@ -17178,7 +18309,19 @@ def special_itstruve0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.itstruve0(x._array))
+    array = scipy.special._ufuncs.itstruve0(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_itstruve0_jvp(xp, x, x_t, result):
@@ -17230,7 +18373,19 @@ def special_iv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.iv(v._array, z._array))
+    array = scipy.special._ufuncs.iv(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_iv_jvp(xp, v, z, v_t, z_t, result):
@@ -17282,7 +18437,18 @@ def special_ive_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.ive(v._array, z._array))
+    array = scipy.special._ufuncs.ive(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -17321,7 +18487,19 @@ def special_j0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.j0(x._array))
+    array = scipy.special._ufuncs.j0(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_j0_jvp(xp, x, x_t, result):
@@ -17351,7 +18529,19 @@ def special_j1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.j1(x._array))
+    array = scipy.special._ufuncs.j1(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_j1_jvp(xp, x, x_t, result):
@@ -17403,7 +18593,19 @@ def special_jv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.jv(v._array, z._array))
+    array = scipy.special._ufuncs.jv(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_jv_jvp(xp, v, z, v_t, z_t, result):
@@ -17455,7 +18657,19 @@ def special_jve_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.jve(v._array, z._array))
+    array = scipy.special._ufuncs.jve(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_jve_jvp(xp, v, z, v_t, z_t, result):
@@ -17487,7 +18701,19 @@ def special_k0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.k0(x._array))
+    array = scipy.special._ufuncs.k0(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_k0_jvp(xp, x, x_t, result):
@@ -17517,7 +18743,18 @@ def special_k0e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.k0e(x._array))
+    array = scipy.special._ufuncs.k0e(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17550,7 +18787,18 @@ def special_k1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.k1(x._array))
+    array = scipy.special._ufuncs.k1(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17583,7 +18831,18 @@ def special_k1e_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.k1e(x._array))
+    array = scipy.special._ufuncs.k1e(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17616,7 +18875,19 @@ def special_kei_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.kei(x._array))
+    array = scipy.special._ufuncs.kei(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_kei_jvp(xp, x, x_t, result):
@@ -17646,7 +18917,18 @@ def special_keip_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.keip(x._array))
+    array = scipy.special._ufuncs.keip(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17721,7 +19003,19 @@ def special_ker_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.ker(x._array))
+    array = scipy.special._ufuncs.ker(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ker_jvp(xp, x, x_t, result):
@@ -17751,7 +19045,18 @@ def special_kerp_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.kerp(x._array))
+    array = scipy.special._ufuncs.kerp(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17794,7 +19099,19 @@ def special_kl_div_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special._ufuncs.kl_div(x._array, y._array))
+    array = scipy.special._ufuncs.kl_div(x._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_kl_div_jvp(xp, x, y, x_t, y_t, result):
@@ -17850,7 +19167,19 @@ def special_kn_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.kn(n._array, x._array))
+    array = scipy.special._ufuncs.kn(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_kn_jvp(xp, n, x, n_t, x_t, result):
@@ -17876,7 +19205,18 @@ def special_kolmogi_record(p):
     node = SpecialKolmogiBackward0()
     node._edges = (p._edge or edge_of(p),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.kolmogi(p._array))
+    array = scipy.special._ufuncs.kolmogi(p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -17909,7 +19249,19 @@ def special_kolmogorov_record(y):
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special._ufuncs.kolmogorov(y._array))
+    array = scipy.special._ufuncs.kolmogorov(y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_kolmogorov_jvp(xp, y, y_t, result):
@@ -17961,7 +19313,19 @@ def special_kv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.kv(v._array, z._array))
+    array = scipy.special._ufuncs.kv(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_kv_jvp(xp, v, z, v_t, z_t, result):
@@ -18013,7 +19377,18 @@ def special_kve_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.kve(v._array, z._array))
+    array = scipy.special._ufuncs.kve(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -18053,7 +19428,18 @@ def special_lambertw_record(z, k, tol):
         tol._edge or (edge_of(tol) if tol._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs._lambertw(z._array, k._array, tol._array))
+    array = scipy.special._ufuncs._lambertw(z._array, k._array, tol._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[0][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -18089,7 +19475,19 @@ def special_log_expit_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.log_expit(x._array))
+    array = scipy.special._ufuncs.log_expit(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_log_expit_jvp(xp, x, x_t, result):
@@ -18119,7 +19517,18 @@ def special_log_ndtr_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.log_ndtr(x._array))
+    array = scipy.special._ufuncs.log_ndtr(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -18186,7 +19595,18 @@ def special_log_wright_bessel_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -18222,7 +19642,19 @@ def special_loggamma_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.loggamma(z._array))
+    array = scipy.special._ufuncs.loggamma(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_loggamma_jvp(xp, z, z_t, result):
@@ -18252,7 +19684,19 @@ def special_logit_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.logit(x._array))
+    array = scipy.special._ufuncs.logit(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_logit_jvp(xp, x, x_t, result):
@@ -18316,7 +19760,18 @@ def special_lpmv_record(m, v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.lpmv(m._array, v._array, x._array))
+    array = scipy.special._ufuncs.lpmv(m._array, v._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -18354,7 +19809,19 @@ def special_mathieu_a_record(m, q):
         q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, scipy.special._ufuncs.mathieu_a(m._array, q._array))
+    array = scipy.special._ufuncs.mathieu_a(m._array, q._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_mathieu_b_cpu(m, q):
@@ -18378,7 +19845,19 @@ def special_mathieu_b_record(m, q):
         q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, scipy.special._ufuncs.mathieu_b(m._array, q._array))
+    array = scipy.special._ufuncs.mathieu_b(m._array, q._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_mathieu_cem_cpu(m, q, x):
@@ -18924,7 +20403,19 @@ def special_modstruve_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.modstruve(v._array, x._array))
+    array = scipy.special._ufuncs.modstruve(v._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_modstruve_jvp(xp, v, x, v_t, x_t, result):
@@ -18995,7 +20486,19 @@ def special_nbdtr_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special._ufuncs.nbdtr(k._array, n._array, p._array))
+    array = scipy.special._ufuncs.nbdtr(k._array, n._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_nbdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -19059,7 +20562,19 @@ def special_nbdtrc_record(k, n, p):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    return recorded(node, scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array))
+    array = scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_nbdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
@@ -19113,7 +20628,18 @@ def special_nbdtri_record(k, n, y):
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.nbdtri(k._array, n._array, y._array))
+    array = scipy.special._ufuncs.nbdtri(k._array, n._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -19171,7 +20697,19 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
     node.f = f
     node.f_v = 0 if f._counter is None else f._counter[0]
-    return recorded(node, scipy.special._ufuncs.ncfdtr(dfn._array, dfd._array, nc._array, f._array))
+    array = scipy.special._ufuncs.ncfdtr(dfn._array, dfd._array, nc._array, f._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ncfdtr_jvp(xp, dfn, dfd, nc, f, dfn_t, dfd_t, nc_t, f_t, result):
@@ -19219,9 +20757,18 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
     node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    result = recorded(
-        node, scipy.special._ufuncs.ncfdtri(dfn._array, dfd._array, nc._array, p._array)
-    )
+    array = scipy.special._ufuncs.ncfdtri(dfn._array, dfd._array, nc._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -19274,9 +20821,18 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
     node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     node.f = f
     node.f_v = 0 if f._counter is None else f._counter[0]
-    result = recorded(
-        node, scipy.special._ufuncs.ncfdtrinc(dfn._array, dfd._array, p._array, f._array)
-    )
+    array = scipy.special._ufuncs.ncfdtrinc(dfn._array, dfd._array, p._array, f._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -19347,7 +20903,19 @@ def special_nctdtr_record(df, nc, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array))
+    array = scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_nctdtr_jvp(xp, df, nc, x, df_t, nc_t, x_t, result):
@@ -19401,7 +20969,18 @@ def special_nctdtrit_record(df, nc, p):
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
     else:
         node.nc, node.nc_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array))
+    array = scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[2][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -19437,7 +21016,19 @@ def special_ndtr_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.ndtr(x._array))
+    array = scipy.special._ufuncs.ndtr(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_ndtr_jvp(xp, x, x_t, result):
@@ -19463,7 +21054,18 @@ def special_ndtri_record(y):
     node = SpecialNdtriBackward0()
     node._edges = (y._edge or edge_of(y),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.ndtri(y._array))
+    array = scipy.special._ufuncs.ndtri(y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -19496,7 +21098,18 @@ def special_ndtri_exp_record(y):
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    result = recorded(node, scipy.special._ufuncs.ndtri_exp(y._array))
+    array = scipy.special._ufuncs.ndtri_exp(y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -19541,7 +21154,18 @@ def special_nrdtrimn_record(p, std, x):
     node.std_v = 0 if std._counter is None else std._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    result = recorded(node, scipy.special._ufuncs.nrdtrimn(p._array, std._array, x._array))
+    array = scipy.special._ufuncs.nrdtrimn(p._array, std._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -19608,7 +21232,18 @@ def special_nrdtrisd_record(mn, p, x):
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array))
+    array = scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -19839,7 +21474,19 @@ def special_obl_cv_record(m, n, c):
         c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, scipy.special._ufuncs.obl_cv(m._array, n._array, c._array))
+    array = scipy.special._ufuncs.obl_cv(m._array, n._array, c._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_obl_rad1_cpu(m, n, c, x):
@@ -20213,7 +21860,19 @@ def special_owens_t_record(h, a):
     node.h_v = 0 if h._counter is None else h._counter[0]
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
-    return recorded(node, scipy.special._ufuncs.owens_t(h._array, a._array))
+    array = scipy.special._ufuncs.owens_t(h._array, a._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_owens_t_jvp(xp, h, a, h_t, a_t, result):
@@ -20440,7 +22099,19 @@ def special_pdtr_record(k, m):
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    return recorded(node, scipy.special._ufuncs.pdtr(k._array, m._array))
+    array = scipy.special._ufuncs.pdtr(k._array, m._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_pdtr_jvp(xp, k, m, k_t, m_t, result):
@@ -20492,7 +22163,19 @@ def special_pdtrc_record(k, m):
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    return recorded(node, scipy.special._ufuncs.pdtrc(k._array, m._array))
+    array = scipy.special._ufuncs.pdtrc(k._array, m._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_pdtrc_jvp(xp, k, m, k_t, m_t, result):
@@ -20534,7 +22217,18 @@ def special_pdtri_record(k, y):
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.pdtri(k._array, y._array))
+    array = scipy.special._ufuncs.pdtri(k._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -20580,7 +22274,18 @@ def special_poch_record(z, m):
     node.z_v = 0 if z._counter is None else z._counter[0]
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
-    result = recorded(node, scipy.special._ufuncs.poch(z._array, m._array))
+    array = scipy.special._ufuncs.poch(z._array, m._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -20629,7 +22334,18 @@ def special_powm1_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    result = recorded(node, scipy.special._ufuncs.powm1(x._array, y._array))
+    array = scipy.special._ufuncs.powm1(x._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -20844,7 +22560,19 @@ def special_pro_cv_record(m, n, c):
         c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, scipy.special._ufuncs.pro_cv(m._array, n._array, c._array))
+    array = scipy.special._ufuncs.pro_cv(m._array, n._array, c._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_pro_rad1_cpu(m, n, c, x):
@@ -21218,7 +22946,18 @@ def special_pseudo_huber_record(delta, r):
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
     node.r_v = 0 if r._counter is None else r._counter[0]
-    result = recorded(node, scipy.special._ufuncs.pseudo_huber(delta._array, r._array))
+    array = scipy.special._ufuncs.pseudo_huber(delta._array, r._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[0][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -21260,7 +22999,19 @@ def special_psi_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.psi(z._array))
+    array = scipy.special._ufuncs.psi(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_psi_jvp(xp, z, z_t, result):
@@ -21294,7 +23045,19 @@ def special_radian_record(d, m, s):
         s._edge or (edge_of(s) if s._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, scipy.special._ufuncs.radian(d._array, m._array, s._array))
+    array = scipy.special._ufuncs.radian(d._array, m._array, s._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_radian_jvp(xp, d, m, s, d_t, m_t, s_t, result):
@@ -21344,7 +23107,19 @@ def special_rel_entr_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special._ufuncs.rel_entr(x._array, y._array))
+    array = scipy.special._ufuncs.rel_entr(x._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_rel_entr_jvp(xp, x, y, x_t, y_t, result):
@@ -21378,7 +23153,18 @@ def special_rgamma_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special._ufuncs.rgamma(z._array))
+    array = scipy.special._ufuncs.rgamma(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -21473,7 +23259,19 @@ def special_sindg_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.sindg(x._array))
+    array = scipy.special._ufuncs.sindg(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_sindg_jvp(xp, x, x_t, result):
@@ -21525,7 +23323,19 @@ def special_smirnov_record(n, d):
         node.d_v = 0 if d._counter is None else d._counter[0]
     else:
         node.d, node.d_v = None, 0
-    return recorded(node, scipy.special._ufuncs.smirnov(n._array, d._array))
+    array = scipy.special._ufuncs.smirnov(n._array, d._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_smirnov_jvp(xp, n, d, n_t, d_t, result):
@@ -21567,7 +23377,18 @@ def special_smirnovi_record(n, p):
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.smirnovi(n._array, p._array))
+    array = scipy.special._ufuncs.smirnovi(n._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -21605,7 +23426,19 @@ def special_smirnovp_record(n, d):
         d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    return recorded(node, scipy.special._ufuncs._smirnovp(n._array, d._array))
+    array = scipy.special._ufuncs._smirnovp(n._array, d._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_spence_cpu(z):
@@ -21627,7 +23460,19 @@ def special_spence_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    return recorded(node, scipy.special._ufuncs.spence(z._array))
+    array = scipy.special._ufuncs.spence(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_spence_jvp(xp, z, z_t, result):
@@ -21679,7 +23524,19 @@ def special_spherical_in_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs._spherical_in(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_in(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_spherical_in_jvp(xp, n, z, n_t, z_t, result):
@@ -21737,7 +23594,18 @@ def special_spherical_in_d_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs._spherical_in_d(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_in_d(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -21795,7 +23663,19 @@ def special_spherical_jn_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs._spherical_jn(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_jn(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_spherical_jn_jvp(xp, n, z, n_t, z_t, result):
@@ -21853,7 +23733,18 @@ def special_spherical_jn_d_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs._spherical_jn_d(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_jn_d(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -21911,7 +23802,19 @@ def special_spherical_kn_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs._spherical_kn(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_kn(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_spherical_kn_jvp(xp, n, z, n_t, z_t, result):
@@ -21969,7 +23872,18 @@ def special_spherical_kn_d_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs._spherical_kn_d(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_kn_d(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -22027,7 +23941,19 @@ def special_spherical_yn_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs._spherical_yn(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_yn(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_spherical_yn_jvp(xp, n, z, n_t, z_t, result):
@@ -22085,7 +24011,18 @@ def special_spherical_yn_d_record(n, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    result = recorded(node, scipy.special._ufuncs._spherical_yn_d(n._array, z._array))
+    array = scipy.special._ufuncs._spherical_yn_d(n._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -22143,7 +24080,19 @@ def special_stdtr_record(df, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.stdtr(df._array, x._array))
+    array = scipy.special._ufuncs.stdtr(df._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_stdtr_jvp(xp, df, x, df_t, x_t, result):
@@ -22185,7 +24134,18 @@ def special_stdtrit_record(df, p):
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    result = recorded(node, scipy.special._ufuncs.stdtrit(df._array, p._array))
+    array = scipy.special._ufuncs.stdtrit(df._array, p._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     if node._edges[1][0] is not None:
         node.result = result._array
         node.result_c = result._counter = [0]
@@ -22243,7 +24203,19 @@ def special_struve_record(v, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.struve(v._array, x._array))
+    array = scipy.special._ufuncs.struve(v._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_struve_jvp(xp, v, x, v_t, x_t, result):
@@ -22276,7 +24248,18 @@ def special_tandg_record(x):
     node = SpecialTandgBackward0()
     node._edges = (x._edge or edge_of(x),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.tandg(x._array))
+    array = scipy.special._ufuncs.tandg(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -22315,7 +24298,18 @@ def special_tklmbda_record(x, lmbda):
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
-    result = recorded(node, scipy.special._ufuncs.tklmbda(x._array, lmbda._array))
+    array = scipy.special._ufuncs.tklmbda(x._array, lmbda._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -22370,7 +24364,19 @@ def special_voigt_profile_record(x, sigma, gamma):
     node.sigma_v = 0 if sigma._counter is None else sigma._counter[0]
     node.gamma = gamma
     node.gamma_v = 0 if gamma._counter is None else gamma._counter[0]
-    return recorded(node, scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array))
+    array = scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_voigt_profile_jvp(xp, x, sigma, gamma, x_t, sigma_t, gamma_t, result):
@@ -22425,7 +24431,18 @@ def special_wofz_record(z):
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
-    result = recorded(node, scipy.special._ufuncs.wofz(z._array))
+    array = scipy.special._ufuncs.wofz(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -22492,7 +24509,19 @@ def special_wright_bessel_record(a, b, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array))
+    array = scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_wright_bessel_jvp(xp, a, b, x, a_t, b_t, x_t, result):
@@ -22518,7 +24547,18 @@ def special_wrightomega_record(z):
     node = SpecialWrightomegaBackward0()
     node._edges = (z._edge or edge_of(z),)
     node._hooks = None
-    result = recorded(node, scipy.special._ufuncs.wrightomega(z._array))
+    array = scipy.special._ufuncs.wrightomega(z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
     node.result = result._array
     node.result_c = result._counter = [0]
     return result
@@ -22561,7 +24601,19 @@ def special_xlog1py_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special._ufuncs.xlog1py(x._array, y._array))
+    array = scipy.special._ufuncs.xlog1py(x._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_xlog1py_jvp(xp, x, y, x_t, y_t, result):
@@ -22605,7 +24657,19 @@ def special_xlogy_record(x, y):
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
-    return recorded(node, scipy.special._ufuncs.xlogy(x._array, y._array))
+    array = scipy.special._ufuncs.xlogy(x._array, y._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_xlogy_jvp(xp, x, y, x_t, y_t, result):
@@ -22639,7 +24703,19 @@ def special_y0_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.y0(x._array))
+    array = scipy.special._ufuncs.y0(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_y0_jvp(xp, x, x_t, result):
@@ -22669,7 +24745,19 @@ def special_y1_record(x):
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    return recorded(node, scipy.special._ufuncs.y1(x._array))
+    array = scipy.special._ufuncs.y1(x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_y1_jvp(xp, x, x_t, result):
@@ -22721,7 +24809,19 @@ def special_yn_record(n, x):
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    return recorded(node, scipy.special._ufuncs.yn(n._array, x._array))
+    array = scipy.special._ufuncs.yn(n._array, x._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_yn_jvp(xp, n, x, n_t, x_t, result):
@@ -22773,7 +24873,19 @@ def special_yv_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.yv(v._array, z._array))
+    array = scipy.special._ufuncs.yv(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_yv_jvp(xp, v, z, v_t, z_t, result):
@@ -22825,7 +24937,19 @@ def special_yve_record(v, z):
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
         node.z, node.z_v = None, 0
-    return recorded(node, scipy.special._ufuncs.yve(v._array, z._array))
+    array = scipy.special._ufuncs.yve(v._array, z._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_yve_jvp(xp, v, z, v_t, z_t, result):
@@ -22879,7 +25003,19 @@ def special_zeta_record(x, q):
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    return recorded(node, scipy.special._ufuncs._zeta(x._array, q._array))
+    array = scipy.special._ufuncs._zeta(x._array, q._array)
+    if type(array) is ndarray and array.dtype is FLOAT64:
+        node._seq = get_following()()
+        node._shape = array.shape
+        node._dtype = FLOAT64
+        result = new_tensor(Tensor)
+        result._array = array
+        result._flags = RECORDED_FLAGS
+        result._edge = (node, 0)
+        result._counter = result._meta = None
+    else:
+        result = recorded(node, array)
+    return result
 
 
 def special_zeta_jvp(xp, x, q, x_t, q_t, result):

@@ -134,6 +134,9 @@ def _record(op: Emitted) -> str:
         made = f"recorded_several(node, {_call(op)}, {op.differentiable_outputs})"
     elif is_tensor_list(returns[0]):
         made = f"recorded_list(node, {_call(op)})"
+    elif "elementwise" in op.function.tags:
+        lines = [*_recorded_inline(op), *_save_result(op), "    return result\n"]
+        return head + "\n".join(lines)
     else:
         made = f"recorded(node, {_call(op, recording=True)})"
     if not op.saved("outputs"):
@@ -145,6 +148,24 @@ def _record(op: Emitted) -> str:
     return head + (
         f"    {results} = {made}\n    node.save_outputs({results})\n    return {results}\n"
     )
+
+
+def _recorded_inline(op: Emitted) -> list[str]:
+    """What ``recorded`` does, for the common dtype without a call: programs loop over these."""
+    return [
+        f"    array = {_call(op, recording=True)}",
+        "    if type(array) is ndarray and array.dtype is FLOAT64:",
+        "        node._seq = get_following()()",
+        "        node._shape = array.shape",
+        "        node._dtype = FLOAT64",
+        "        result = new_tensor(Tensor)",
+        "        result._array = array",
+        "        result._flags = RECORDED_FLAGS",
+        "        result._edge = (node, 0)",
+        "        result._counter = result._meta = None",
+        "    else:",
+        "        result = recorded(node, array)",
+    ]
 
 
 def _save_result(op: Emitted) -> list[str]:
