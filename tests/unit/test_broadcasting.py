@@ -69,14 +69,42 @@ def test_a_long_product_in_single_precision_loses_no_more_than_a_sum() -> None:
     assert abs(product_to(a, b, ()) - exact) < 1e-6 * exact
 
 
-@pytest.mark.parametrize("shape", [(7, 3), (0, 3), (5000, 3), (2, 3, 4), (5,)])
+@pytest.mark.parametrize("full", [(2, 300, 1000), (2, 300_000), (2, 100_000, 3), (2, 30, 30, 500)])
+def test_long_rows_in_single_precision_lose_no_more_than_a_sum(full: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.uniform(size=(2, *full)).astype("f4")
+    shape = (2, *[1] * (len(full) - 1))
+    exact = summed(a.astype("f8") * b, shape)
+    s = pb.ones(shape, dtype=pb.float32, requires_grad=True)
+    (found,) = pb.autograd.grad(s * 1 * pb.tensor(b), s, pb.tensor(a))
+    np.testing.assert_allclose(found.numpy(), exact, rtol=1e-6)
+
+
+def test_many_rows_in_single_precision_are_summed_in_blocks() -> None:
+    x = np.random.default_rng(1).uniform(size=(1_000_003, 2)).astype("f4")
+    np.testing.assert_allclose(sum_first(x), x.sum(axis=0, dtype="f8"), rtol=2e-6)
+    assert sum_first(np.zeros((9000, 0), "f4")).shape == (0,)
+
+
+def test_a_factor_may_be_repeated_along_the_axis_that_is_summed() -> None:
+    start, end, weight = (
+        pb.full(shape, 0.5, requires_grad=True) for shape in ((4, 3000), (4, 1), (4, 1))
+    )
+    y = pb.lerp(start, end * 1, weight)
+    (on_arrays,) = pb.autograd.grad(y.sum(), end, retain_graph=True)
+    (on_tensors,) = pb.autograd.grad(y.sum(), end, create_graph=True)
+    assert on_arrays.tolist() == on_tensors.tolist() == [[1500.0]] * 4
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (0, 3), (5000, 3), (8192, 3), (2, 3, 4), (5,)])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c16", "i8"])
 def test_the_first_axis_is_summed(shape: tuple[int, ...], dtype: str) -> None:
     x = np.arange(float(np.prod(shape))).reshape(shape).astype(dtype)
     for array in (x, np.asfortranarray(x)):
         found = sum_first(array)
         assert found.dtype == dtype
-        np.testing.assert_allclose(found, array.sum(axis=0), rtol=1e-5)
+        exact = array.sum(axis=0, dtype="f8" if dtype == "f4" else dtype)
+        np.testing.assert_allclose(found, exact, rtol=2e-5)
 
 
 @pytest.mark.parametrize("shape", SMALLER)

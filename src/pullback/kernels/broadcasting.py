@@ -43,9 +43,15 @@ def sum_first(x: _Array) -> Any:
     >>> sum_first(np.array([[1.0, 2.0], [3.0, 4.0]]))
     array([4., 6.])
     """
-    if x.ndim == 2 and x.dtype.char in _REAL and x.flags.c_contiguous and 0 < len(x) <= _BLOCK:
-        return np.matmul(_ones[x.dtype.char][: len(x)], x)
-    return np.add.reduce(x, 0)
+    length = len(x)
+    if x.ndim != 2 or x.dtype.char not in _REAL or not x.flags.c_contiguous or not length:
+        return np.add.reduce(x, 0)
+    ones = _ones[x.dtype.char]
+    if length <= _BLOCK:
+        return np.matmul(ones[:length], x)
+    whole = length - length % _BLOCK
+    blocks = np.matmul(ones, x[:whole].reshape(whole // _BLOCK, _BLOCK, x.shape[1]))
+    return sum_first(blocks) + np.matmul(ones[: length - whole], x[whole:])
 
 
 def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
@@ -60,20 +66,40 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
     if not axes or grad.dtype.char not in _REAL or getattr(factor, "dtype", None) != grad.dtype:
         return grad * factor
     if len(axes) == grad.ndim:
-        return _total(grad, np.broadcast_to(factor, grad.shape)).reshape(shape)
-    if axes == (grad.ndim - 1,) and grad.shape[-1] >= _LONG and factor.ndim:
-        return np.vecdot(grad, factor).reshape(shape)
+        factor = np.broadcast_to(factor, grad.shape)
+        return _along_rows(grad.reshape(-1), factor.reshape(-1)).reshape(shape)
+    inner = _inner(grad.shape, axes)
+    spans = factor.ndim and factor.shape[-1] == grad.shape[-1] >= _LONG
+    if spans and axes[-1] == grad.ndim - 1 and len(inner) < 2:
+        return np.add.reduce(_along_rows(grad, factor), axes[:-1]).reshape(shape)
+    if not inner:
+        return grad * factor
     every = [*range(grad.ndim)]
-    kept = [axis for axis in every if axis not in axes]
-    return np.einsum(grad, every, factor, every[grad.ndim - factor.ndim :], kept).reshape(shape)
+    kept = [axis for axis in every if axis not in inner]
+    total = np.einsum(grad, every, factor, every[grad.ndim - factor.ndim :], kept)
+    outer = tuple(place for place, axis in enumerate(kept) if axis in axes)
+    return (np.add.reduce(total, outer) if outer else total).reshape(shape)
 
 
-def _total(a: _Array, b: _Array) -> Any:
-    """The sum of all products, in blocks so that rounding errors stay as small as in a sum."""
-    a, b = a.reshape(-1), b.reshape(-1)
-    whole = a.size - a.size % _BLOCK
-    rest = np.dot(a[whole:], b[whole:])
+@lru_cache(maxsize=4096)
+def _inner(given: _Shape, axes: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes, or as many as give a block where neighbors are added, which a sum does in pairs."""
+    if axes[-1] != len(given) - 1:
+        return axes
+    first, size = len(axes), 1
+    while first and size * given[axes[first - 1]] <= _BLOCK:
+        first -= 1
+        size *= given[axes[first]]
+    return axes[first:]
+
+
+def _along_rows(a: _Array, b: _Array) -> Any:
+    """Sums of products along the last axis, in blocks so that rounding errors stay small."""
+    length = a.shape[-1]
+    whole = length - length % _BLOCK
+    rest = np.vecdot(a[..., whole:], b[..., whole:])
     if not whole:
         return rest
-    blocks = np.vecdot(a[:whole].reshape(-1, _BLOCK), b[:whole].reshape(-1, _BLOCK))
-    return np.add.reduce(blocks) + rest
+    count = whole // _BLOCK
+    a, b = (x[..., :whole].reshape(*x.shape[:-1], count, _BLOCK) for x in (a, b))
+    return np.add.reduce(np.vecdot(a, b), -1) + rest
