@@ -357,3 +357,16 @@ def test_slopes_near_singular_points(call, points):
     with np.errstate(invalid="ignore", divide="ignore"):
         expected = (call(x + step) - call(x - step)) / (2 * step)
     np.testing.assert_allclose(slope.numpy(), np.where(step == 0, 0, expected), 1e-3, 1e-7)
+
+
+@pytest.mark.filterwarnings("ignore:floating point number truncated")
+@pytest.mark.parametrize("name", ["kn", "yn", "expn", "pdtri", "bdtr", "bdtri", "nbdtr", "nbdtri"])
+def test_orders_that_scipy_cuts_to_whole_numbers(name: str) -> None:
+    function = getattr(special, name)
+    whole = (2.0, 5.0)[: function.nin - 1]
+    grads = []
+    for orders in (whole, [n + 0.7 for n in whole]):
+        x = pb.tensor(0.4, requires_grad=True)
+        function(*orders, x).backward()
+        grads.append(x.grad.item())
+    assert grads[0] == grads[1] != 0

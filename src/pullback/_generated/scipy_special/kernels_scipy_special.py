@@ -196,7 +196,7 @@ class SpecialBdtrBackward0(OperatorNode):
 
     k: not_implemented('scipy.special.bdtr in k')
     n: not_implemented('scipy.special.bdtr in n')
-    p: grad * (-density_of_beta(floor(k) + 1, n - floor(k), p))
+    p: grad * (-density_of_beta(floor(k) + 1, trunc(n) - floor(k), p))
     """
 
     __slots__ = ("k", "k_v", "n", "n_v", "p", "p_v")
@@ -213,7 +213,7 @@ class SpecialBdtrBackward0(OperatorNode):
         return (
             xp.not_implemented("scipy.special.bdtr in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.bdtr in n") if to_n is not None else None,
-            grad * -xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), p)
+            grad * -xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
             if to_p is not None
             else None,
         )
@@ -256,7 +256,7 @@ class SpecialBdtrBackward0(OperatorNode):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
-            grad_of_p = grad * -xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), p)
+            grad_of_p = grad * -xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
         else:
             grad_of_p = None
         if not keep:
@@ -272,7 +272,7 @@ class SpecialBdtrcBackward0(OperatorNode):
 
     k: not_implemented('scipy.special.bdtrc in k')
     n: not_implemented('scipy.special.bdtrc in n')
-    p: grad * (density_of_beta(floor(k) + 1, n - floor(k), p))
+    p: grad * (density_of_beta(floor(k) + 1, trunc(n) - floor(k), p))
     """
 
     __slots__ = ("k", "k_v", "n", "n_v", "p", "p_v")
@@ -289,7 +289,7 @@ class SpecialBdtrcBackward0(OperatorNode):
         return (
             xp.not_implemented("scipy.special.bdtrc in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.bdtrc in n") if to_n is not None else None,
-            grad * xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), p)
+            grad * xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
             if to_p is not None
             else None,
         )
@@ -332,7 +332,7 @@ class SpecialBdtrcBackward0(OperatorNode):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
-            grad_of_p = grad * xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), p)
+            grad_of_p = grad * xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
         else:
             grad_of_p = None
         if not keep:
@@ -348,7 +348,7 @@ class SpecialBdtriBackward0(OperatorNode):
 
     k: not_implemented('scipy.special.bdtri in k')
     n: not_implemented('scipy.special.bdtri in n')
-    y: grad * (-1 / density_of_beta(floor(k) + 1, n - floor(k), result))
+    y: grad * (-1 / density_of_beta(floor(k) + 1, trunc(n) - floor(k), result))
     """
 
     __slots__ = ("k", "k_v", "n", "n_v", "result", "result_c")
@@ -365,7 +365,7 @@ class SpecialBdtriBackward0(OperatorNode):
         return (
             xp.not_implemented("scipy.special.bdtri in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.bdtri in n") if to_n is not None else None,
-            grad * (-1 / xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), result))
+            grad * (-1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result))
             if to_y is not None
             else None,
         )
@@ -402,7 +402,9 @@ class SpecialBdtriBackward0(OperatorNode):
             result = node.result
             if type(result) is not ndarray or node.result_c[0]:
                 result = xp.load_output(node, saved_output(node, "result"))
-            grad_of_y = grad * (-1 / xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), result))
+            grad_of_y = grad * (
+                -1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result)
+            )
         else:
             grad_of_y = None
         if not keep:
@@ -4044,7 +4046,7 @@ class SpecialExpnBackward0(OperatorNode):
     """special_expn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.expn in n')
-    x: grad * (where(n == 0, -result * (1 + 1 / x), -special_expn(where(n == 0, 1, n) - 1, x)))
+    x: grad * (where(trunc(n) == 0, -result * (1 + 1 / x), -special_expn(where(trunc(n) == 0, 1, trunc(n)) - 1, x)))
     """
 
     __slots__ = ("n", "n_v", "result", "result_c", "x", "x_v")
@@ -4062,7 +4064,9 @@ class SpecialExpnBackward0(OperatorNode):
             xp.not_implemented("scipy.special.expn in n") if to_n is not None else None,
             grad
             * xp.where(
-                n == 0, -result * (1 + 1 / x), -xp.special_expn(xp.where(n == 0, 1, n) - 1, x)
+                xp.trunc(n) == 0,
+                -result * (1 + 1 / x),
+                -xp.special_expn(xp.where(xp.trunc(n) == 0, 1, xp.trunc(n)) - 1, x),
             )
             if to_x is not None
             else None,
@@ -4097,7 +4101,9 @@ class SpecialExpnBackward0(OperatorNode):
             if type(result) is not ndarray or node.result_c[0]:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_x = grad * xp.where(
-                n == 0, -result * (1 + 1 / x), -xp.special_expn(xp.where(n == 0, 1, n) - 1, x)
+                xp.trunc(n) == 0,
+                -result * (1 + 1 / x),
+                -xp.special_expn(xp.where(xp.trunc(n) == 0, 1, xp.trunc(n)) - 1, x),
             )
         else:
             grad_of_x = None
@@ -6951,7 +6957,7 @@ class SpecialKnBackward0(OperatorNode):
     """special_kn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.kn in n')
-    x: grad * (-(special_kn(abs(n - 1), x) + special_kn(n + 1, x)) / 2)
+    x: grad * (-(special_kn(abs(trunc(n) - 1), x) + special_kn(trunc(n) + 1, x)) / 2)
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -6966,7 +6972,8 @@ class SpecialKnBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.kn in n") if to_n is not None else None,
-            grad * (-(xp.special_kn(xp.abs(n - 1), x) + xp.special_kn(n + 1, x)) / 2)
+            grad
+            * (-(xp.special_kn(xp.abs(xp.trunc(n) - 1), x) + xp.special_kn(xp.trunc(n) + 1, x)) / 2)
             if to_x is not None
             else None,
         )
@@ -6996,7 +7003,9 @@ class SpecialKnBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * (-(xp.special_kn(xp.abs(n - 1), x) + xp.special_kn(n + 1, x)) / 2)
+            grad_of_x = grad * (
+                -(xp.special_kn(xp.abs(xp.trunc(n) - 1), x) + xp.special_kn(xp.trunc(n) + 1, x)) / 2
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -8075,7 +8084,7 @@ class SpecialNbdtrBackward0(OperatorNode):
 
     k: not_implemented('scipy.special.nbdtr in k')
     n: not_implemented('scipy.special.nbdtr in n')
-    p: grad * (density_of_beta(n, k + 1, p))
+    p: grad * (density_of_beta(trunc(n), trunc(k) + 1, p))
     """
 
     __slots__ = ("k", "k_v", "n", "n_v", "p", "p_v")
@@ -8092,7 +8101,9 @@ class SpecialNbdtrBackward0(OperatorNode):
         return (
             xp.not_implemented("scipy.special.nbdtr in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.nbdtr in n") if to_n is not None else None,
-            grad * xp.density_of_beta(n, k + 1, p) if to_p is not None else None,
+            grad * xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
+            if to_p is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -8133,7 +8144,7 @@ class SpecialNbdtrBackward0(OperatorNode):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
-            grad_of_p = grad * xp.density_of_beta(n, k + 1, p)
+            grad_of_p = grad * xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
         else:
             grad_of_p = None
         if not keep:
@@ -8149,7 +8160,7 @@ class SpecialNbdtrcBackward0(OperatorNode):
 
     k: not_implemented('scipy.special.nbdtrc in k')
     n: not_implemented('scipy.special.nbdtrc in n')
-    p: grad * (-density_of_beta(n, k + 1, p))
+    p: grad * (-density_of_beta(trunc(n), trunc(k) + 1, p))
     """
 
     __slots__ = ("k", "k_v", "n", "n_v", "p", "p_v")
@@ -8166,7 +8177,9 @@ class SpecialNbdtrcBackward0(OperatorNode):
         return (
             xp.not_implemented("scipy.special.nbdtrc in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.nbdtrc in n") if to_n is not None else None,
-            grad * -xp.density_of_beta(n, k + 1, p) if to_p is not None else None,
+            grad * -xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
+            if to_p is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -8207,7 +8220,7 @@ class SpecialNbdtrcBackward0(OperatorNode):
                 p = p._array
             else:
                 p = xp.load(node, p, node.p_v)
-            grad_of_p = grad * -xp.density_of_beta(n, k + 1, p)
+            grad_of_p = grad * -xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
         else:
             grad_of_p = None
         if not keep:
@@ -8223,7 +8236,7 @@ class SpecialNbdtriBackward0(OperatorNode):
 
     k: not_implemented('scipy.special.nbdtri in k')
     n: not_implemented('scipy.special.nbdtri in n')
-    y: grad * (1 / density_of_beta(n, k + 1, result))
+    y: grad * (1 / density_of_beta(trunc(n), trunc(k) + 1, result))
     """
 
     __slots__ = ("k", "k_v", "n", "n_v", "result", "result_c")
@@ -8240,7 +8253,9 @@ class SpecialNbdtriBackward0(OperatorNode):
         return (
             xp.not_implemented("scipy.special.nbdtri in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.nbdtri in n") if to_n is not None else None,
-            grad * (1 / xp.density_of_beta(n, k + 1, result)) if to_y is not None else None,
+            grad * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
+            if to_y is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -8275,7 +8290,7 @@ class SpecialNbdtriBackward0(OperatorNode):
             result = node.result
             if type(result) is not ndarray or node.result_c[0]:
                 result = xp.load_output(node, saved_output(node, "result"))
-            grad_of_y = grad * (1 / xp.density_of_beta(n, k + 1, result))
+            grad_of_y = grad * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
         else:
             grad_of_y = None
         if not keep:
@@ -9650,7 +9665,7 @@ class SpecialPdtriBackward0(OperatorNode):
     """special_pdtri(Tensor k, Tensor y) -> Tensor
 
     k: not_implemented('scipy.special.pdtri in k')
-    y: grad * (-1 / density_of_gamma(k + 1, result))
+    y: grad * (-1 / density_of_gamma(trunc(k) + 1, result))
     """
 
     __slots__ = ("k", "k_v", "result", "result_c")
@@ -9665,7 +9680,9 @@ class SpecialPdtriBackward0(OperatorNode):
         (to_k, _), (to_y, _) = node._edges
         return (
             xp.not_implemented("scipy.special.pdtri in k") if to_k is not None else None,
-            grad * (-1 / xp.density_of_gamma(k + 1, result)) if to_y is not None else None,
+            grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
+            if to_y is not None
+            else None,
         )
 
     def run(node, xp, grad, keep):
@@ -9687,7 +9704,7 @@ class SpecialPdtriBackward0(OperatorNode):
             result = node.result
             if type(result) is not ndarray or node.result_c[0]:
                 result = xp.load_output(node, saved_output(node, "result"))
-            grad_of_y = grad * (-1 / xp.density_of_gamma(k + 1, result))
+            grad_of_y = grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
         else:
             grad_of_y = None
         if not keep:
@@ -12015,7 +12032,7 @@ class SpecialYnBackward0(OperatorNode):
     """special_yn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.yn in n')
-    x: grad * ((special_yn(n - 1, x) - special_yn(n + 1, x)) / 2)
+    x: grad * ((special_yn(trunc(n) - 1, x) - special_yn(trunc(n) + 1, x)) / 2)
     """
 
     __slots__ = ("n", "n_v", "x", "x_v")
@@ -12030,7 +12047,7 @@ class SpecialYnBackward0(OperatorNode):
         (to_n, _), (to_x, _) = node._edges
         return (
             xp.not_implemented("scipy.special.yn in n") if to_n is not None else None,
-            grad * ((xp.special_yn(n - 1, x) - xp.special_yn(n + 1, x)) / 2)
+            grad * ((xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2)
             if to_x is not None
             else None,
         )
@@ -12060,7 +12077,9 @@ class SpecialYnBackward0(OperatorNode):
                 x = x._array
             else:
                 x = xp.load(node, x, node.x_v)
-            grad_of_x = grad * ((xp.special_yn(n - 1, x) - xp.special_yn(n + 1, x)) / 2)
+            grad_of_x = grad * (
+                (xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2
+            )
         else:
             grad_of_x = None
         if not keep:
@@ -12470,9 +12489,9 @@ def special_bdtr_record(k, n, p):
 def special_bdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
     """special_bdtr(Tensor k, Tensor n, Tensor p) -> Tensor
 
-    result: p_t * (-density_of_beta(floor(k_p) + 1, n_p - floor(k_p), p_p))
+    result: p_t * (-density_of_beta(floor(k_p) + 1, trunc(n_p) - floor(k_p), p_p))
     """
-    return p_t * -xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), p)
+    return p_t * -xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
 
 
 def special_bdtrc_cpu(k, n, p):
@@ -12546,9 +12565,9 @@ def special_bdtrc_record(k, n, p):
 def special_bdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
     """special_bdtrc(Tensor k, Tensor n, Tensor p) -> Tensor
 
-    result: p_t * (density_of_beta(floor(k_p) + 1, n_p - floor(k_p), p_p))
+    result: p_t * (density_of_beta(floor(k_p) + 1, trunc(n_p) - floor(k_p), p_p))
     """
-    return p_t * xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), p)
+    return p_t * xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), p)
 
 
 def special_bdtri_cpu(k, n, y):
@@ -12617,9 +12636,9 @@ def special_bdtri_record(k, n, y):
 def special_bdtri_jvp(xp, k, n, y, k_t, n_t, y_t, result):
     """special_bdtri(Tensor k, Tensor n, Tensor y) -> Tensor
 
-    result: y_t * (-1 / density_of_beta(floor(k_p) + 1, n_p - floor(k_p), result))
+    result: y_t * (-1 / density_of_beta(floor(k_p) + 1, trunc(n_p) - floor(k_p), result))
     """
-    return y_t * (-1 / xp.density_of_beta(xp.floor(k) + 1, n - xp.floor(k), result))
+    return y_t * (-1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result))
 
 
 def special_bei_cpu(x):
@@ -16215,10 +16234,12 @@ def special_expn_record(n, x):
 def special_expn_jvp(xp, n, x, n_t, x_t, result):
     """special_expn(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (where(n_p == 0, -result * (1 + 1 / x_p), -special_expn(where(n_p == 0, 1, n_p) - 1, x_p)))
+    result: x_t * (where(trunc(n_p) == 0, -result * (1 + 1 / x_p), -special_expn(where(trunc(n_p) == 0, 1, trunc(n_p)) - 1, x_p)))
     """
     return x_t * xp.where(
-        n == 0, -result * (1 + 1 / x), -xp.special_expn(xp.where(n == 0, 1, n) - 1, x)
+        xp.trunc(n) == 0,
+        -result * (1 + 1 / x),
+        -xp.special_expn(xp.where(xp.trunc(n) == 0, 1, xp.trunc(n)) - 1, x),
     )
 
 
@@ -19185,9 +19206,11 @@ def special_kn_record(n, x):
 def special_kn_jvp(xp, n, x, n_t, x_t, result):
     """special_kn(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * (-(special_kn(abs(n_p - 1), x_p) + special_kn(n_p + 1, x_p)) / 2)
+    result: x_t * (-(special_kn(abs(trunc(n_p) - 1), x_p) + special_kn(trunc(n_p) + 1, x_p)) / 2)
     """
-    return x_t * (-(xp.special_kn(xp.abs(n - 1), x) + xp.special_kn(n + 1, x)) / 2)
+    return x_t * (
+        -(xp.special_kn(xp.abs(xp.trunc(n) - 1), x) + xp.special_kn(xp.trunc(n) + 1, x)) / 2
+    )
 
 
 def special_kolmogi_cpu(p):
@@ -20504,9 +20527,9 @@ def special_nbdtr_record(k, n, p):
 def special_nbdtr_jvp(xp, k, n, p, k_t, n_t, p_t, result):
     """special_nbdtr(Tensor k, Tensor n, Tensor p) -> Tensor
 
-    result: p_t * (density_of_beta(n_p, k_p + 1, p_p))
+    result: p_t * (density_of_beta(trunc(n_p), trunc(k_p) + 1, p_p))
     """
-    return p_t * xp.density_of_beta(n, k + 1, p)
+    return p_t * xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
 
 
 def special_nbdtrc_cpu(k, n, p):
@@ -20580,9 +20603,9 @@ def special_nbdtrc_record(k, n, p):
 def special_nbdtrc_jvp(xp, k, n, p, k_t, n_t, p_t, result):
     """special_nbdtrc(Tensor k, Tensor n, Tensor p) -> Tensor
 
-    result: p_t * (-density_of_beta(n_p, k_p + 1, p_p))
+    result: p_t * (-density_of_beta(trunc(n_p), trunc(k_p) + 1, p_p))
     """
-    return p_t * -xp.density_of_beta(n, k + 1, p)
+    return p_t * -xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, p)
 
 
 def special_nbdtri_cpu(k, n, y):
@@ -20651,9 +20674,9 @@ def special_nbdtri_record(k, n, y):
 def special_nbdtri_jvp(xp, k, n, y, k_t, n_t, y_t, result):
     """special_nbdtri(Tensor k, Tensor n, Tensor y) -> Tensor
 
-    result: y_t * (1 / density_of_beta(n_p, k_p + 1, result))
+    result: y_t * (1 / density_of_beta(trunc(n_p), trunc(k_p) + 1, result))
     """
-    return y_t * (1 / xp.density_of_beta(n, k + 1, result))
+    return y_t * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
 
 
 def special_ncfdtr_cpu(dfn, dfd, nc, f):
@@ -22240,9 +22263,9 @@ def special_pdtri_record(k, y):
 def special_pdtri_jvp(xp, k, y, k_t, y_t, result):
     """special_pdtri(Tensor k, Tensor y) -> Tensor
 
-    result: y_t * (-1 / density_of_gamma(k_p + 1, result))
+    result: y_t * (-1 / density_of_gamma(trunc(k_p) + 1, result))
     """
-    return y_t * (-1 / xp.density_of_gamma(k + 1, result))
+    return y_t * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
 
 
 def special_poch_cpu(z, m):
@@ -24827,9 +24850,9 @@ def special_yn_record(n, x):
 def special_yn_jvp(xp, n, x, n_t, x_t, result):
     """special_yn(Tensor n, Tensor x) -> Tensor
 
-    result: x_t * ((special_yn(n_p - 1, x_p) - special_yn(n_p + 1, x_p)) / 2)
+    result: x_t * ((special_yn(trunc(n_p) - 1, x_p) - special_yn(trunc(n_p) + 1, x_p)) / 2)
     """
-    return x_t * ((xp.special_yn(n - 1, x) - xp.special_yn(n + 1, x)) / 2)
+    return x_t * ((xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2)
 
 
 def special_yv_cpu(v, z):
