@@ -1,7 +1,7 @@
 """Evenly spaced numbers, and index arrays.
 
 ``linspace`` and its kin pass gradients to their ends where these are tensors. The index arrays are
-integers, made to be used in ``x[...]``.
+integers, made to be used in ``x[...]``; only ``ix_`` takes other numbers too.
 """
 
 from __future__ import annotations
@@ -148,11 +148,18 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = int, *, sparse: bool =
 def ix_(*sequences: Any) -> tuple[Tensor, ...]:
     """Index arrays that together pick a grid of rows, columns and so on.
 
+    Numbers that are no indices are spread out in the same way, and gradients reach them.
+
     >>> import pullback as pb
     >>> pb.arange(6).reshape(2, 3)[pb.ix_([0, 1], [0, 2])].tolist()
     [[0, 2], [3, 5]]
     """
-    return tuple(map(fresh, np.ix_(*(as_operand(s)._array for s in sequences))))
+    given = [as_operand(s) for s in sequences]
+    grids = np.ix_(*(t._array for t in given))
+    return tuple(
+        shape_functions.reshape(t, grid.shape) if grid.dtype.kind in "fc" else fresh(grid)
+        for t, grid in zip(given, grids, strict=True)
+    )
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:

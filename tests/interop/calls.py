@@ -197,6 +197,7 @@ if hasattr(np, "matrix_transpose"):
     calls("matrix_transpose", (np.matrix_transpose, C))
 calls("meshgrid", (lambda x, y: np.meshgrid(x, y), V, W))
 calls("meshgrid", (lambda x, y: np.meshgrid(x, y, indexing="ij", sparse=True), V, W))
+calls("ix_", (lambda x, y: np.ix_(x, y), V, W), (lambda x: np.ix_(x, [1, 2], [True, False]), V))
 calls("moveaxis", (lambda a: np.moveaxis(a, 0, -1), C))
 calls("permute_dims", (lambda a: np.permute_dims(a, (2, 0, 1)), C))
 calls("ravel", (np.ravel, A), (lambda a: np.ravel(a, order="F"), A))

@@ -187,3 +187,25 @@ def test_leaves_are_not_written_to() -> None:
     with pytest.raises(RuntimeError, match="leaf"):
         np.add(x, 1.0, out=x)
     assert x.tolist() == V.tolist()
+
+
+@pytest.mark.parametrize("function", [np.isposinf, np.isneginf])
+def test_out_by_place_is_recorded_as_out_by_name_is(function: Any) -> None:
+    x = pb.tensor(V, requires_grad=True)
+    target = x * 2
+    saved = pb.exp(target)
+    squared = target * target
+    assert function(saved, target) is target
+    assert target.tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        squared.sum().backward()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        function(x, x)
+    assert x.tolist() == V.tolist()
+
+
+def test_argmax_takes_out_by_place() -> None:
+    place = pb.zeros((), dtype=np.int64)
+    for function in (np.argmax, np.nanargmax):
+        assert function(pb.tensor(V, requires_grad=True), None, place) is place
+        assert place.item() == 2

@@ -246,3 +246,8 @@ def test_emath_with_two_arguments() -> None:
     check_call(np.emath.power, np.array([0.5, 1.75]), np.array(0.3))
     check_call(lambda x: np.emath.power(x, -2), np.array([0.5, 1.75]))
     check_call(lambda x: np.emath.logn(2.0, x), np.array([0.5, -1.75]))
+
+
+def test_the_clip_method_of_an_array_takes_tensors() -> None:
+    check_call(lambda low, high: B.clip(low, high), A - 0.2, A + 0.1)
+    check_call(lambda low: B.clip(low), A)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pullback.errors import DerivativeMissingError
-from pullback.interop.adapt import into
+from pullback.interop.adapt import into, parameters_of
 from pullback.interop.arguments import (
     carries_gradient,
     holds_gradient,
@@ -132,16 +132,28 @@ def _either(ours: Callable[..., Any], values: Callable[..., Any]) -> Callable[..
 
 def _on_values(func: Callable[..., Any], name: str, *, loses_nothing: bool) -> Callable[..., Any]:
     """NumPy's function on the values of tensors, where that is all there is to it."""
+    names = _positional(func)
+    place = names.index("out") if "out" in names else None
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if not loses_nothing and holds_gradient([args, kwargs]):
             way_out = table.REFUSED.get(name, "Call it on x.detach() if no gradient is wanted.")
             raise refusal(_full(func), "it has no derivative here", way_out)
         out = kwargs.pop("out", None)
+        if place is not None and len(args) > place:
+            out, args = args[place], (*args[:place], None, *args[place + 1 :])
         result = func(*plain(list(args)), **plain(kwargs))
         return into(out, wrapped(result), _full(func))
 
     return call
+
+
+def _positional(func: Callable[..., Any]) -> list[str]:
+    """The names of the arguments that may be given by place; none where NumPy does not tell."""
+    try:
+        return [p.name for p in parameters_of(func) if p.kind is not p.KEYWORD_ONLY]
+    except (TypeError, ValueError):
+        return []
 
 
 def _full(func: Callable[..., Any]) -> str:

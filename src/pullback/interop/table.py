@@ -74,8 +74,8 @@ _DIFFERENTIABLE = words("""
     cumprod cumsum cumulative_prod cumulative_sum delete diag diagflat diagonal diff dot dsplit
     dstack ediff1d einsum empty_like expand_dims extract fill_diagonal fix flip fliplr flipud
     full_like geomspace gradient histogram histogram2d histogram_bin_edges histogramdd hsplit hstack
-    i0 imag inner insert interp intersect1d kron linspace logspace matrix_transpose max mean median
-    meshgrid min moveaxis nan_to_num nancumprod nancumsum nanmax nanmean nanmedian nanmin
+    i0 imag inner insert interp intersect1d ix_ kron linspace logspace matrix_transpose max mean
+    median meshgrid min moveaxis nan_to_num nancumprod nancumsum nanmax nanmean nanmedian nanmin
     nanpercentile nanprod nanquantile nanstd nansum nanvar ones_like outer pad partition percentile
     permute_dims piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub
     polyval prod ptp put put_along_axis putmask quantile ravel real real_if_close repeat reshape
@@ -94,7 +94,7 @@ VALUES = frozenset(
     all allclose any argmax argmin argpartition argsort argwhere array2string array_equal
     array_equiv array_repr array_str busday_count busday_offset can_cast common_type count_nonzero
     datetime_as_string diag_indices_from digitize einsum_path flatnonzero is_busday isclose
-    iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj ix_ lexsort linalg.matrix_rank
+    iscomplex iscomplexobj isin isneginf isposinf isreal isrealobj lexsort linalg.matrix_rank
     may_share_memory min_scalar_type nanargmax nanargmin ndim nonzero packbits ravel_multi_index
     result_type save savetxt savez savez_compressed searchsorted shape shares_memory size
     tril_indices_from triu_indices_from unpackbits unravel_index

@@ -89,6 +89,8 @@ _BY_NAME |= {
 UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
     getattr(np, name): function for name, function in _BY_NAME.items() if hasattr(np, name)
 }
+# What array.clip(low, high) calls; it has no public name.
+UFUNCS |= {vars(np._core.umath)["clip"]: pointwise.clip}
 
 # Their operators raise in the backward pass, as PyTorch's do.
 NOT_DIFFERENTIABLE = {
