@@ -60,6 +60,8 @@ def test_o2_argument_errors(ns, lib, cube):
     for given in ("cube", pb.sin, 3):
         with pytest.raises(ValueError, match="expected op to be"):
             opcheck(given, (leaf(),))
+    with pytest.raises(ValueError, match=r"expected args to be a tuple.*but got Tensor"):
+        opcheck(cube, leaf())
     lib.define("f(Tensor x) -> Tensor")
     lib.define("f.other(Tensor x, int n) -> Tensor")
     with pytest.raises(AssertionError, match="can only test operators without overloads"):

@@ -182,7 +182,8 @@ def _compliance(op: str, known: FailuresDict) -> Callable[..., Any]:
         if COMPLIANT in entry.tags and failing:
             raise OpCheckError(
                 f"{op} has the tag {COMPLIANT!r}, which says that it passes every check, but "
-                f"{known.path} lists failures: {', '.join(failing)}. Fix them, or drop the tag."
+                f"{known.path} lists failures: {', '.join(failing)}. Fix them, or drop the tag (an "
+                f"operator of custom_op always has it)."
             )
 
     return test

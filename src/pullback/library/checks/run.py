@@ -74,6 +74,11 @@ def opcheck(
             "opcheck(op, ...): rtol and atol come together; give both, or neither"
         )
     operator = operator_of(op)
+    if not isinstance(args, (tuple, list)):
+        raise OperatorDefinitionError(
+            f"opcheck(op, args, ...): expected args to be a tuple of the operator's arguments, "
+            f"such as (x,), but got {type(args).__name__}"
+        )
     names = _names(tests)
     case = Case(operator, tuple(args), kwargs or {}, rtol, atol)
     report = Report(operator.name(), [_run(name, case) for name in names])
