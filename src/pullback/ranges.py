@@ -154,12 +154,19 @@ def ix_(*sequences: Any) -> tuple[Tensor, ...]:
     >>> pb.arange(6).reshape(2, 3)[pb.ix_([0, 1], [0, 2])].tolist()
     [[0, 2], [3, 5]]
     """
-    given = [as_operand(s) for s in sequences]
-    grids = np.ix_(*(t._array for t in given))
+    picks = [_picks(as_operand(s)) for s in sequences]
+    after = range(len(picks) - 1, -1, -1)
     return tuple(
-        shape_functions.reshape(t, grid.shape) if grid.dtype.kind in "fc" else fresh(grid)
-        for t, grid in zip(given, grids, strict=True)
+        shape_functions.reshape(pick, (1,) * before + (-1,) + (1,) * rest)
+        for before, (pick, rest) in enumerate(zip(picks, after, strict=True))
     )
+
+
+def _picks(given: Tensor) -> Tensor:
+    """What is spread along one axis of a grid: numbers, or the places that are true."""
+    if given.ndim != 1:
+        raise ValueError(f"ix_: Cross index must be 1 dimensional, not of shape {given.shape}")
+    return given if given.dtype.kind in "fc" else fresh(np.ix_(given._array)[0])
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:

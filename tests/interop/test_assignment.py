@@ -204,6 +204,13 @@ def test_out_by_place_is_recorded_as_out_by_name_is(function: Any) -> None:
     assert x.tolist() == V.tolist()
 
 
+def test_ix_refuses_tables_and_is_mapped() -> None:
+    with pytest.raises(ValueError, match=r"ix_: Cross index must be 1 dimensional.*\(2, 3\)"):
+        np.ix_(pb.tensor(A), [0, 1])
+    mapped = pb.func.vmap(lambda row: np.ix_([0, 1], row)[1])(pb.tensor(A))
+    assert mapped.tolist() == A[:, np.newaxis].tolist()
+
+
 def test_argmax_takes_out_by_place() -> None:
     place = pb.zeros((), dtype=np.int64)
     for function in (np.argmax, np.nanargmax):
