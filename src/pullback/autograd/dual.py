@@ -21,8 +21,10 @@ from pullback.autograd.namespaces import tensors
 from pullback.autograd.saved import saved_output
 from pullback.autograd.tangents import (
     below,
+    beside,
     keep_tangents,
     levels_of,
+    set_beside,
     set_tangent,
     tangents_of,
     zeros_like,
@@ -144,7 +146,7 @@ def _at_every_level(
             found = jvp(tensors, *primals, *given, *(_below(out, level) for out in outputs))
             found = found if isinstance(results, tuple) else (found,)
             for output, tangent in zip(outputs, found, strict=True):
-                if any(tangent is t for t in given if t is not None):
+                if any(_is_lent(tangent, t, output) for t in given):
                     tangent = tensors.clone(tangent)  # each tangent has memory of its own
                 _give(output, level, tangent, written)
         if levels:
@@ -176,9 +178,8 @@ def _at_one_level(
                 given.append(None if sums else zeros_like(value))
         primals = [_bare(v) if type(v) is Tensor and v._flags & DUAL else v for v in values]
         tangent = jvp(tensors, *primals, *given, output)
-        for other in given:
-            if other is tangent is not None:
-                tangent = tensors.clone(tangent)
+        if any(_is_lent(tangent, other, output) for other in given):
+            tangent = tensors.clone(tangent)
         _give(output, level, tangent, False)
         if output._flags & REQUIRES_GRAD:
             remember_tangents((output,), False)
@@ -196,7 +197,9 @@ def _of_first(base: Function, jvp: Function, general: Function) -> Function:
             return general(self, *rest, **kwargs)
         output = base(self, *rest, **kwargs)
         tangent = jvp(tensors, _bare(self), *rest, *kwargs.values(), given, output)
-        _finish(output, level, tensors.clone(tangent) if tangent is given else tangent)
+        if _is_lent(tangent, given, output):
+            tangent = tensors.clone(tangent)
+        _finish(output, level, tangent)
         return output
 
     return call
@@ -228,6 +231,15 @@ def _of_first_two(base: Function, jvp: Function, general: Function) -> Function:
     return call
 
 
+def _is_lent(tangent: Any, given: Any, output: Any) -> bool:
+    """Whether a tangent lies in the memory of one that was given, although the output is new."""
+    if tangent is given:
+        return tangent is not None
+    if type(tangent) is not Tensor or type(given) is not Tensor:
+        return False
+    return tangent._counter is given._counter is not None and type(output._meta) is not View
+
+
 def _single(value: Any) -> tuple[Any, Any]:
     """The only level and tangent of a tensor; `_NONE` if it has none, and None if it has more."""
     if type(value) is not Tensor:
@@ -247,7 +259,7 @@ def _finish(output: Any, level: Level, tangent: Any) -> None:
     array, wanted = tangent._array, output._array
     shape = array.array.shape[len(array.levels) :] if type(array) is BatchedArray else array.shape
     if shape == wanted.shape and array.dtype is wanted.dtype:
-        set_tangent(output, level, tangent)
+        set_beside(output, level, tangent)
     else:
         _give(output, level, tangent, False)
     if output._flags & REQUIRES_GRAD:
@@ -331,7 +343,7 @@ def _give(output: Any, level: Level, tangent: Any, written: bool) -> None:
     if array.dtype != wanted.dtype and (array.dtype.kind != "c" or wanted.dtype.kind == "c"):
         tangent = tensors.astype(tangent, wanted.dtype)
     if not written:
-        set_tangent(output, level, tangent)
+        set_beside(output, level, tangent)
         return
     write_tangent(output, level, tangent)
 
@@ -348,7 +360,7 @@ def write_tangent(output: Tensor, level: Level, tangent: Tensor) -> None:
         elif view is not None:
             _write_through(output, view, level, tangent)
         else:
-            set_tangent(output, level, tangent)
+            set_tangent(output, level, beside(output, tangent))
             _tell_views(output, 0)
 
 

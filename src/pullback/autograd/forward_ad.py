@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 from pullback.autograd.dual import follow_base
 from pullback.autograd.level import ProcessLevel
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.tangents import set_tangent, split, tangent_at
+from pullback.autograd.tangents import beside, set_tangent, split, tangent_at
 from pullback.autograd.view import requires_grad
 from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import StateGuard
@@ -137,7 +137,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         )
     _level.recorded |= requires_grad(tangent)
     dual: Tensor = tensors.reshape(tensor, list(tensor.shape))
-    set_tangent(dual, _level, tangent)
+    set_tangent(dual, _level, beside(dual, tangent))
     return dual
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.autograd.dual import write_tangent
 from pullback.autograd.level import Level
-from pullback.autograd.tangents import set_tangent, tangents_of, zeros_like
+from pullback.autograd.tangents import set_beside, tangents_of, zeros_like
 from pullback.autograd.view import view_of
 from pullback.errors import AutogradError
 from pullback.tensor.tensor import Tensor
@@ -72,7 +72,7 @@ def push_tangents(
                 "forward is returning a view but the jvp is not: take the same view of the tangent "
                 "(an input that is returned as it is counts as a view)"
             )
-        set_tangent(output, level, tangent)
+        set_beside(output, level, tangent)
 
 
 def _has(tensors: tuple[Any, ...], tensor: Tensor) -> bool:

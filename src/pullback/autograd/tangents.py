@@ -25,13 +25,18 @@ from pullback.autograd.level import Level
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
+from pullback.dispatch.modes import TRANSFORM, StateGuard
+from pullback.tensor.memory import empty_in_layout, layout_of
+from pullback.tensor.meta import View
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh, meta_of, wrap
 
 __all__ = [
     "below",
+    "beside",
     "keep_tangents",
     "levels_of",
+    "set_beside",
     "set_tangent",
     "split",
     "tangent_at",
@@ -82,6 +87,26 @@ def set_tangent(tensor: Tensor, level: Level, tangent: Tensor) -> None:
     tensor._flags |= DUAL
 
 
+def beside(tensor: Tensor, tangent: Tensor) -> Tensor:
+    """A tangent in memory that runs as its tensor's: what is a view of one, is one of the other."""
+    array, wanted = tangent._array, tensor._array
+    if type(array) is not np.ndarray or type(wanted) is not np.ndarray:
+        return tangent
+    if array.strides == wanted.strides:
+        return tangent
+    layout = layout_of(wanted)
+    if layout_of(array) == layout and 0 not in array.strides:
+        return tangent
+    with StateGuard(end=TRANSFORM):  # the copy is no business of the transforms around it
+        return tensors.in_layout(tangent, layout)
+
+
+def set_beside(result: Tensor, level: Level, tangent: Tensor) -> None:
+    """Makes a result dual; the tangent of a view is already one of its base's tangent."""
+    is_view = type(result._meta) is View
+    set_tangent(result, level, tangent if is_view else beside(result, tangent))
+
+
 def below(tensor: Tensor, level: Level) -> Tensor:
     """The same value in the same place of the graph, with the tangents of lower levels only."""
     if not tensor._flags & DUAL:
@@ -113,7 +138,12 @@ def zeros_like(tensor: Tensor) -> Tensor:
     """The tangent of something that does not depend on anything."""
     if isinstance(tensor._array, Payload):
         return tensors.zeros_like(tensor)  # type: ignore[no-any-return]
-    return fresh(np.zeros(tensor.shape, tensor.dtype))
+    array = tensor._array
+    if type(array) is not np.ndarray or array.flags.c_contiguous:
+        return fresh(np.zeros(tensor.shape, tensor.dtype))
+    zeros = empty_in_layout(array.shape, array.dtype, layout_of(array))
+    zeros[...] = 0
+    return fresh(zeros)
 
 
 def levels_of(values: Iterable[Any]) -> list[Level]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.autograd.level import TransformLevel
 from pullback.autograd.pull import Alias, Pull
-from pullback.autograd.tangents import set_tangent, split, tangents_of, zeros_like
+from pullback.autograd.tangents import beside, set_tangent, split, tangents_of, zeros_like
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -127,7 +127,7 @@ def _dual(argument: Tensor, tangent: Tensor | None, level: TransformLevel) -> Te
             set_tangent(dual, at, held)
     if tangent is not None:
         level.recorded |= requires_grad(tangent)
-        set_tangent(dual, level, tangent)
+        set_tangent(dual, level, beside(dual, tangent))
     return dual
 
 

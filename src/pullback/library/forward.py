@@ -19,7 +19,7 @@ from pullback.autograd.tangents import (
     below,
     keep_tangents,
     levels_of,
-    set_tangent,
+    set_beside,
     tangents_of,
     zeros_like,
 )
@@ -166,4 +166,4 @@ def _give_one(where: str, place: int, output: Any, tangent: Any, ctx: Any, level
             f"{where} returned a tangent of shape {list(tangent.shape)} at position {place}, "
             f"where the output has shape {list(output.shape)}"
         )
-    set_tangent(output, level, tangent)
+    set_beside(output, level, tangent)
