@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import cached_property
 from threading import Thread
@@ -101,7 +101,7 @@ class GraphTask:
     needed: set[Node] | None = None  # None: everything runs
     search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
     handed: Any = None  # tensors that code of the user's has seen, see handed.py
-    starts: Iterable[Root] = ()
+    starts: Sequence[tuple[Node, int, Tensor]] = ()  # the roots whose gradients were given
     payloads = False  # whether gradients may hold something else than arrays
     roots: list[Node]
 
@@ -151,9 +151,9 @@ class GraphTask:
 
     def _explore(self, roots: list[Root]) -> None:
         """Finds out what runs, and on what."""
-        self.starts = roots
+        self.starts = [(node, n, seed) for node, n, seed in roots if seed is not None]
         self.roots = [node for node, _, _ in roots]
-        self.payloads = any(s is not None and isinstance(s._array, Payload) for _, _, s in roots)
+        self.payloads = any(isinstance(seed._array, Payload) for _, _, seed in self.starts)
         if marked and any_marked(count_dependencies(self.roots)):
             self.payloads = True
         if self.payloads:

@@ -7,6 +7,7 @@ an array gets the tensor it had before, if that is still there, and other tensor
 share its version counter.
 
 Hooks and custom backwards call `shown` and `taken`; ``grad`` makes its results of what it knows.
+Compiled backwards do without as long as nobody can hold what they show and get.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pullback.autograd.running import current_graph_task
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import TRACKED, Tensor, fresh, note_tensor, version_of
 
-__all__ = ["Handed", "Memory", "shown", "taken"]
+__all__ = ["Handed", "Memory", "current_handed", "shown", "taken"]
 
 Memory = tuple[ReferenceType[Any], list[Any]]  # an array that owns memory, and its counter
 
@@ -42,6 +43,12 @@ class Handed:
             if type(owner) is np.ndarray:
                 self.counters[id(owner)] = ref(owner), version_of(tensor)
 
+    def knows(self, array: Any) -> bool:
+        """Whether a tensor that was remembered may lie in the memory of an array."""
+        owner = owner_of(array)
+        memory = self.counters.get(id(owner))
+        return id(array) in self.tensors or (memory is not None and memory[0]() is owner)
+
     def tensor_of(self, array: Any) -> Tensor:
         """The tensor that a value had before, or a new one that counts with its neighbors."""
         held = self.tensors.get(id(array))
@@ -60,7 +67,7 @@ class Handed:
         return tensor
 
 
-def _handed() -> Handed:
+def current_handed() -> Handed:
     """What the running pass has handed over, beginning with its seeds; of no pass, nothing yet."""
     task = current_graph_task()
     if task is None:
@@ -68,20 +75,19 @@ def _handed() -> Handed:
     if task.handed is None:
         task.handed = Handed()
         for _, _, seed in task.starts:
-            if seed is not None:
-                task.handed.note(seed)
+            task.handed.note(seed)
     return task.handed  # type: ignore[no-any-return]
 
 
 def shown(xp: Any, value: Any) -> Tensor | None:
     """A gradient as a tensor, for code of the user's."""
     if xp is arrays and value is not None:
-        return _handed().tensor_of(value)
+        return current_handed().tensor_of(value)
     return xp.to_tensor(value)  # type: ignore[no-any-return]
 
 
 def taken(xp: Any, tensor: Tensor) -> Any:
     """A tensor from code of the user's, as the pass goes on with it."""
     if xp is arrays:
-        _handed().note(tensor)
+        current_handed().note(tensor)
     return xp.from_tensor(tensor)

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import keyword
 import linecache
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pullback.autograd.handed import current_handed
 from pullback.autograd.node import FREED, Node, get_following
+from pullback.autograd.running import current_graph_task
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state, set_state
@@ -107,27 +110,50 @@ def run({arguments}):
 _BACKWARD = """\
 def run(self, xp, grad, keep):
     backward = rules.backward
-    if backward is None or get().modes:
+    task = current()
+    if (
+        backward is None
+        or task is None
+        or get().modes
+        or ((task.starts or task.handed is not None) and current_handed().knows(grad))
+    ):
         return generally(self, xp, grad, keep)
     tensor = new(Tensor)
     tensor._array = grad if type(grad) is ndarray else asarray(grad)
     tensor._flags = CPU_FLAGS
     tensor._edge = tensor._counter = tensor._meta = None
+    alone = count(tensor)
     returned = backward(self, tensor)
     if type(returned) is not tuple:
         returned = (returned,)
     if len(returned) == {count}:
         {names}, = returned
-        if {fit}:
+        returned = None
+        if tensor._counter is None and (
+            count(tensor) == alone{are_new}
+            or count(tensor) == alone{returned}{are_ours}
+        ):
             results = ({arrays})
         else:
-            results = checked(rules, self, returned)
+            results = noted(rules, self, tensor, ({packed}))
     else:
-        results = checked(rules, self, returned)
+        results = noted(rules, self, tensor, returned)
     if not keep and self._kept:
         self._kept = FREED
     return results
 """
+
+# A gradient that nobody else holds, in memory of its own.
+_IS_NEW = """
+            and (
+                type({name}) is Tensor
+                and count({name}) == alone
+                and {name}._counter is None
+                and (r_{name} := {name}._array).base is None
+                or (r_{name} := {name}) is None{or_else}
+            )"""
+_OR_SHOWN = """
+                or {name} is tensor and (r_{name} := tensor._array) is not None"""
 
 
 def is_simple(schema: FunctionSchema) -> bool:
@@ -173,8 +199,14 @@ def compile_backward(rules: Rules) -> _Function:
     return _compile(_BACKWARD, rules.schema, f"<backward of {rules.name}>", rules=rules)
 
 
-def _checked(rules: Rules, node: Any, returned: Any) -> tuple[Any, ...]:
+def _noted(rules: Rules, node: Any, shown: Tensor, returned: Any) -> tuple[Any, ...]:
+    """The gradients as arrays; the pass remembers all tensors that somebody may hold."""
     flat = flat_gradients(rules, node, returned)
+    handed = current_handed()
+    handed.note(shown)
+    for grad in flat:
+        if grad is not None:
+            handed.note(grad)
     return tuple(None if grad is None else grad._array for grad in flat)
 
 
@@ -184,6 +216,15 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
     tensors = [n for n, a in zip(names, arguments, strict=True) if a.type.is_tensor_like()]
     packed = "".join(f"{name}, " for name in names)
     setup = f"        setup(ctx=node, inputs=({packed}), output=result)\n"
+
+    def conditions(or_else: str) -> str:
+        return "".join(
+            _IS_NEW.format(name=n, or_else=or_else.format(name=n))
+            if n in tensors
+            else f"\n            and {n} is None"
+            for n in names
+        )
+
     source = template.format(
         arguments=", ".join(names),
         packed=packed,
@@ -195,11 +236,10 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         setup=setup if given.get("setup") is not None else "",
         count=len(names),
         names=", ".join(names),
-        fit=" and ".join(
-            f"({n} is None or type({n}) is Tensor)" if n in tensors else f"{n} is None"
-            for n in names
-        ),
-        arrays="".join(f"None if {n} is None else {n}._array, " for n in tensors),
+        returned="".join(f" + ({n} is tensor)" for n in tensors),
+        are_new=conditions(""),
+        are_ours=conditions(_OR_SHOWN),
+        arrays="".join(f"r_{n}, " for n in tensors),
     )
     namespace: dict[str, Any] = {
         "CPU_FLAGS": CPU_FLAGS,
@@ -209,7 +249,9 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "Tensor": Tensor,
         "View": View,
         "asarray": np.asarray,
-        "checked": _checked,
+        "count": sys.getrefcount,
+        "current": current_graph_task,
+        "current_handed": current_handed,
         "edge_of": edge_of,
         "float64": np.dtype(np.float64),
         "following": get_following,
@@ -218,6 +260,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "known": QUIET,
         "ndarray": np.ndarray,
         "new": object.__new__,
+        "noted": _noted,
         "put": set_state,
         **given,
     }
