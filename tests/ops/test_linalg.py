@@ -252,21 +252,48 @@ def test_first_power_of_a_matrix_is_a_copy():
     assert x.tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
-@pytest.mark.parametrize("n", [2, 3, 8])
-def test_det_has_a_third_derivative_where_singular_values_are_equal(n):
-    """The cofactors are polynomials, whatever decomposition they are computed by."""
-    w = np.random.default_rng(0).normal(size=(n, n))
+def _cofactors(a):
+    keep = ~np.eye(len(a), dtype=bool)
+    minors = [[np.linalg.det(a[i][:, j]) for j in keep] for i in keep]
+    return np.array(minors) * np.where(np.indices(a.shape).sum(0) % 2, -1, 1)
 
-    def second(a):
-        (first,) = pb.autograd.grad(pb.linalg.det(a), a, create_graph=True)
-        return pb.autograd.grad((first * w).sum(), a, create_graph=True)[0]
 
-    for matrix in [np.eye(n), np.zeros((n, n))][: 2 if n < 8 else 1]:
-        a = pb.tensor(matrix, requires_grad=True)
-        (third,) = pb.autograd.grad((second(a) * w).sum(), a)
-        up, down = (second(pb.tensor(matrix + h * w, requires_grad=True)) for h in (1e-4, -1e-4))
-        expected = (up - down).detach().numpy() / 2e-4
-        np.testing.assert_allclose(third.numpy(), expected, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize(
+    ("n", "values"),
+    [
+        (2, []),
+        (3, [1.0] * 3),
+        (8, [1.0] * 8),
+        (8, [1.0] * 7),
+        (8, [1.0] * 7 + [1e-6]),
+        (8, [2.0] * 3 + [1.0] * 2),
+        (8, []),
+        (10, [3.0, 2.0] + [1e-5] * 8),
+        (9, [1.0] + [1e-3] * 7),
+    ],
+)
+@pytest.mark.parametrize("mapped", [False, True], ids=["one", "samples"])
+def test_det_has_all_derivatives_where_singular_values_are_equal_or_zero(n, values, mapped):
+    """The cofactors are polynomials, whatever they are computed by."""
+    rng = np.random.default_rng(0)
+    u, vh = (np.linalg.qr(rng.normal(size=(n, n)))[0] for _ in range(2))
+    a = u @ np.diag(values + [0.0] * (n - len(values))) @ vh
+    w = rng.normal(size=(n, n)) / n
+    # Derivatives along w are coefficients of a polynomial, found by its values around a circle.
+    turns = np.exp(2j * np.pi * np.arange(n) / n)
+    expected = np.fft.fft([_cofactors(a + t * w) for t in turns], axis=0).real / n
+
+    def following(fn):
+        return lambda x: (pb.func.grad(fn)(x) * w).sum()
+
+    fn = pb.linalg.det
+    for order, factor in [(0, 1), (1, 1), (2, 2), (3, 6)]:
+        if order < n:
+            gradient = pb.func.grad(fn)
+            x = pb.tensor(np.stack([a, a]) if mapped else a)
+            found = pb.func.vmap(gradient)(x)[1] if mapped else gradient(x)
+            np.testing.assert_allclose(found.numpy(), factor * expected[order], atol=1e-13)
+        fn = following(fn)
 
 
 def test_eigenvalues_are_complex_unless_numpy_asks():

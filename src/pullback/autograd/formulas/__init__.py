@@ -23,6 +23,7 @@ FAMILIES = (  # the most used ones first: they are searched in this order
     "sorting",
     "special",
     "linalg",
+    "determinants",
     "decompositions",
     "fft",
     "nn",

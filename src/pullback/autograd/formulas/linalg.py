@@ -13,17 +13,15 @@ import numpy as np
 
 from pullback.autograd.formulas.pointwise import conj, zero_gradient
 from pullback.autograd.formulas.products import matmul_to_first
-from pullback.tensor.tensor import Tensor, has_values
+from pullback.tensor.tensor import Tensor
 
 __all__ = [
-    "adjugate_grad",
-    "adjugate_jvp",
-    "det_grad",
     "expm_frechet",
     "inv_grad",
     "lstsq_grad",
     "lstsq_jvp",
     "mh",
+    "on_matrix",
     "pinv_grad",
     "pinv_jvp",
     "slogdet_grad",
@@ -35,7 +33,6 @@ __all__ = [
 ]
 
 Shape = tuple[int, ...]
-_FEW = 6  # rows of matrices that are small
 
 
 # Where a derivative does not exist, dividing by zero gives the infinity or NaN that is meant.
@@ -147,74 +144,6 @@ def lstsq_jvp(xp: Any, a: Any, a_t: Any, b: Any, b_t: Any, x: Any, residuals: An
     u, _, vh = xp.linalg_svd(a, False)
     s_t = xp.real(xp.diagonal(mh(xp, u) @ a_t @ mh(xp, vh), 0, -2, -1))
     return x_t, residuals_t, None, s_t
-
-
-def det_grad(xp: Any, grad: Any, self: Any) -> Any:
-    """The gradient of the determinant: the cofactors, which need no inverse."""
-    return on_matrix(xp, grad) * mh(xp, xp._adjugate(self))
-
-
-def adjugate_grad(xp: Any, grad: Any, self: Any) -> Any:
-    """The gradient of the adjugate: the second derivative of the determinant is symmetric."""
-    return mh(xp, adjugate_jvp(xp, self, mh(xp, grad)))
-
-
-def adjugate_jvp(xp: Any, self: Any, tangent: Any) -> Any:
-    """The change of the adjugate, for singular matrices too.
-
-    With ``self = u s vh``, the adjugate is ``det(u) det(vh) v adj(s) u^H``, and that of a diagonal
-    matrix changes by products of all its elements but two. `u` and `vh` may be held fixed, unless
-    this is to be differentiated again: where singular values are equal, `u` has no derivative.
-    """
-    if isinstance(self, Tensor):
-        if self.shape[-1] <= _FEW:
-            return _adjugate_step_by_step(xp, self, tangent)
-        if _is_regular(self):
-            inverse = xp.linalg_inv(self)
-            change = inverse @ tangent
-            det, along = on_matrix(xp, xp.linalg_det(self)), on_matrix(xp, _trace(xp, change))
-            return det * (along * inverse - change @ inverse)
-    u, s, vh = xp.linalg_svd(self)
-    uh, v = mh(xp, u), mh(xp, vh)
-    inner = _adjugate_of_diagonal(xp, s, uh @ tangent @ v)
-    return on_matrix(xp, xp.linalg_det(u) * xp.linalg_det(vh)) * (v @ inner @ uh)
-
-
-def _adjugate_step_by_step(xp: Any, self: Any, tangent: Any) -> Any:
-    """As above, from Faddeev and LeVerrier's recurrence: products and sums, but few digits of large
-    matrices. Each step is ``m = self m - trace(self m) / k``, starting from one."""
-    n = self.shape[-1]
-    one = np.eye(n, dtype=self.dtype)
-    m, m_t = one, np.zeros_like(one)
-    for k in range(1, n):
-        product, product_t = self @ m, tangent @ m + self @ m_t
-        m = product - on_matrix(xp, _trace(xp, product) / k) * one
-        m_t = product_t - on_matrix(xp, _trace(xp, product_t) / k) * one
-    if n < 2:
-        return zero_gradient(xp, tangent)
-    return m_t if n % 2 else -m_t
-
-
-def _trace(xp: Any, x: Any) -> Any:
-    return xp.sum(xp.diagonal(x, 0, -2, -1), -1)
-
-
-def _is_regular(x: Tensor) -> bool:
-    """Whether matrices have values that can be looked at, and inverses with half of the digits."""
-    if not has_values(x):
-        return False
-    values = np.linalg.svdvals(x._array)
-    return bool((values[..., -1:] > values[..., :1] * np.finfo(values.dtype).eps ** 0.5).all())
-
-
-def _adjugate_of_diagonal(xp: Any, s: Any, change: Any) -> Any:
-    """How the adjugate of a diagonal matrix changes; the map is its own adjoint."""
-    n = s.shape[-1]
-    one = np.eye(n, dtype=bool)
-    factors = xp.where(one[:, None] | one, 1, xp.expand_dims(s, [-3, -2]))
-    others = xp.prod(factors, -1) * ~one
-    diagonal = others @ xp.expand_dims(xp.diagonal(change, 0, -2, -1), -1)
-    return diagonal * one - others * change
 
 
 @quiet
