@@ -12,6 +12,7 @@ Compiled backwards do without as long as nobody can hold what they show and get.
 
 from __future__ import annotations
 
+from sys import getrefcount
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -27,6 +28,13 @@ __all__ = ["Handed", "Memory", "current_handed", "shown", "taken"]
 Memory = tuple[ReferenceType[Any], list[Any]]  # an array that owns memory, and its counter
 
 
+def _holders(memory: Memory) -> int:
+    return getrefcount(memory[1])
+
+
+_ALONE = _holders((ref(np.zeros(())), [0]))  # what is counted without tensors; differs by Python
+
+
 class Handed:
     """The tensors of one pass, as long as somebody holds them, and the counters of their memory."""
 
@@ -39,15 +47,19 @@ class Handed:
         array = tensor._array
         self.tensors[id(array)] = ref(tensor)
         if type(array) is np.ndarray and tensor._flags & TRACKED:
-            owner = owner_of(array)
+            owner = array if array.base is None else owner_of(array)
             if type(owner) is np.ndarray:
                 self.counters[id(owner)] = ref(owner), version_of(tensor)
 
     def knows(self, array: Any) -> bool:
-        """Whether a tensor that was remembered may lie in the memory of an array."""
-        owner = owner_of(array)
+        """Whether somebody holds a tensor in the memory of an array."""
+        owner = array if array.base is None else owner_of(array)
         memory = self.counters.get(id(owner))
-        return id(array) in self.tensors or (memory is not None and memory[0]() is owner)
+        if memory is not None and memory[0]() is owner and _holders(memory) > _ALONE:
+            return True
+        held = self.tensors.get(id(array))
+        known = None if held is None else held()
+        return known is not None and known._array is array
 
     def tensor_of(self, array: Any) -> Tensor:
         """The tensor that a value had before, or a new one that counts with its neighbors."""

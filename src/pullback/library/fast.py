@@ -11,7 +11,7 @@ from __future__ import annotations
 import keyword
 import linecache
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ def run(self, xp, grad, keep):
         backward is None
         or task is None
         or get().modes
-        or ((task.starts or task.handed is not None) and current_handed().knows(grad))
+        or ((task.handed is not None or task.starts) and current_handed().knows(grad))
     ):
         return generally(self, xp, grad, keep)
     tensor = new(Tensor)
@@ -134,10 +134,12 @@ def run(self, xp, grad, keep):
             or count(tensor) == alone{returned}{are_ours}
         ):
             results = ({arrays})
+        elif {fit}:
+            results = noted(tensor, ({tensors}))
         else:
-            results = noted(rules, self, tensor, ({packed}))
+            results = noted(tensor, flat_gradients(rules, self, ({packed})))
     else:
-        results = noted(rules, self, tensor, returned)
+        results = noted(tensor, flat_gradients(rules, self, returned))
     if not keep and self._kept:
         self._kept = FREED
     return results
@@ -199,15 +201,24 @@ def compile_backward(rules: Rules) -> _Function:
     return _compile(_BACKWARD, rules.schema, f"<backward of {rules.name}>", rules=rules)
 
 
-def _noted(rules: Rules, node: Any, shown: Tensor, returned: Any) -> tuple[Any, ...]:
+def _noted(shown: Tensor, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
     """The gradients as arrays; the pass remembers all tensors that somebody may hold."""
-    flat = flat_gradients(rules, node, returned)
     handed = current_handed()
     handed.note(shown)
-    for grad in flat:
-        if grad is not None:
+    for grad in grads:
+        if grad is not None and grad is not shown:
             handed.note(grad)
-    return tuple(None if grad is None else grad._array for grad in flat)
+    return tuple([None if grad is None else grad._array for grad in grads])
+
+
+def _conditions(names: list[str], tensors: list[str], or_else: str) -> str:
+    """That gradients are new, or what else they may be; None for what is no tensor."""
+    return "".join(
+        _IS_NEW.format(name=n, or_else=or_else.format(name=n))
+        if n in tensors
+        else f"\n            and {n} is None"
+        for n in names
+    )
 
 
 def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any) -> _Function:
@@ -216,15 +227,6 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
     tensors = [n for n, a in zip(names, arguments, strict=True) if a.type.is_tensor_like()]
     packed = "".join(f"{name}, " for name in names)
     setup = f"        setup(ctx=node, inputs=({packed}), output=result)\n"
-
-    def conditions(or_else: str) -> str:
-        return "".join(
-            _IS_NEW.format(name=n, or_else=or_else.format(name=n))
-            if n in tensors
-            else f"\n            and {n} is None"
-            for n in names
-        )
-
     source = template.format(
         arguments=", ".join(names),
         packed=packed,
@@ -237,9 +239,14 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         count=len(names),
         names=", ".join(names),
         returned="".join(f" + ({n} is tensor)" for n in tensors),
-        are_new=conditions(""),
-        are_ours=conditions(_OR_SHOWN),
+        are_new=_conditions(names, tensors, ""),
+        are_ours=_conditions(names, tensors, _OR_SHOWN),
         arrays="".join(f"r_{n}, " for n in tensors),
+        tensors="".join(f"{n}, " for n in tensors),
+        fit=" and ".join(
+            f"({n} is None or type({n}) is Tensor)" if n in tensors else f"{n} is None"
+            for n in names
+        ),
     )
     namespace: dict[str, Any] = {
         "CPU_FLAGS": CPU_FLAGS,
@@ -254,6 +261,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         "current_handed": current_handed,
         "edge_of": edge_of,
         "float64": np.dtype(np.float64),
+        "flat_gradients": flat_gradients,
         "following": get_following,
         "generally": Node.run,
         "get": get_state,
