@@ -101,3 +101,17 @@ def test_jvp_of_a_write_to_a_view_of_columns() -> None:
 
     x, t = pb.from_numpy(array("rows", 1.0)), pb.from_numpy(array("columns", 2.0))
     assert pb.func.jvp(program, (x,), (t,))[1].tolist() == (3 * t).tolist()
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "gaps"])
+@pytest.mark.parametrize("program", [p for p in PROGRAMS if p is not written_into_columns])
+def test_jacobians_by_columns_and_by_rows_agree_on_writes_to_views(
+    program: Callable[[pb.Tensor], tuple[pb.Tensor, ...]], layout: str
+) -> None:
+    x = pb.from_numpy(array(layout, 1.0))
+    for place in range(2):
+        by_columns, by_rows = (
+            jacobian(lambda a: program(a)[place])(x)  # noqa: B023 - called at once
+            for jacobian in (pb.func.jacfwd, pb.func.jacrev)
+        )
+        np.testing.assert_allclose(by_columns.numpy(), by_rows.numpy())

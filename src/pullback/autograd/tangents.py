@@ -90,15 +90,22 @@ def set_tangent(tensor: Tensor, level: Level, tangent: Tensor) -> None:
 def beside(tensor: Tensor, tangent: Tensor) -> Tensor:
     """A tangent in memory that runs as its tensor's: what is a view of one, is one of the other."""
     array, wanted = tangent._array, tensor._array
-    if type(array) is not np.ndarray or type(wanted) is not np.ndarray:
-        return tangent
-    if array.strides == wanted.strides:
-        return tangent
-    layout = layout_of(wanted)
-    if layout_of(array) == layout and 0 not in array.strides:
-        return tangent
+    if type(array) is type(wanted) is np.ndarray:
+        if array.strides == wanted.strides:
+            return tangent
+        layout = layout_of(wanted)
+        if layout_of(array) == layout and 0 not in array.strides:
+            return tangent
+    else:
+        layout = _layout(wanted)
+        if _layout(array) == layout:
+            return tangent
     with StateGuard(end=TRANSFORM):  # the copy is no business of the transforms around it
         return tensors.in_layout(tangent, layout)
+
+
+def _layout(array: Any) -> tuple[int, ...]:
+    return array.layout if isinstance(array, Payload) else layout_of(np.asarray(array))
 
 
 def set_beside(result: Tensor, level: Level, tangent: Tensor) -> None:
