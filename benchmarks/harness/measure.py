@@ -31,7 +31,7 @@ class Effort:
 
 
 FULL = Effort(seconds=2.0, rounds=12)
-QUICK = Effort(seconds=0.15, rounds=3)
+QUICK = Effort(seconds=0.12, rounds=3)
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -17,7 +18,11 @@ ROOT = Path(__file__).parents[2]
 
 
 class Worker:
-    """A peer's process. A process that dies is an answer too, and the next question restarts it."""
+    """A peer's process. A process that dies is an answer too, and the next question restarts it.
+
+    Between questions it is stopped: thread pools of some libraries spin for a while after their
+    work is done, on the processors that the next peer is measured on.
+    """
 
     def __init__(self, peer: str, log: IO[str] | int = subprocess.DEVNULL, count: int = THREADS):
         self.peer = peer
@@ -45,6 +50,7 @@ class Worker:
         """Its first answer: the version, or why it cannot be used."""
         if self._hello is None:
             self._hello = self._read()
+            self._signal("SIGSTOP")
         return self._hello
 
     @property
@@ -58,9 +64,17 @@ class Worker:
             return self.hello
         assert self._process is not None
         assert self._process.stdin is not None
+        self._signal("SIGCONT")
         with suppress(BrokenPipeError):
             print(json.dumps({"op": op, **arguments}), file=self._process.stdin, flush=True)
-        return self._read()
+        answer = self._read()
+        self._signal("SIGSTOP")
+        return answer
+
+    def _signal(self, name: str) -> None:
+        number = getattr(signal, name, None)  # some systems cannot stop a process
+        if number is not None and self._process is not None:
+            self._process.send_signal(number)
 
     def _read(self) -> dict[str, Any]:
         assert self._process is not None
@@ -75,6 +89,7 @@ class Worker:
     def close(self) -> None:
         if self._process is None:
             return
+        self._signal("SIGCONT")
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with suppress(BrokenPipeError):
