@@ -18,7 +18,6 @@ from benchmarks.harness.pool import Pool, Worker
 from benchmarks.peers import REFERENCE
 from benchmarks.workloads.base import Workload
 
-PAUSE = 0.005  # seconds; threads of the peer before stop spinning
 PATIENCE = 3  # a peer whose runs are long gets so many times its share, but at least one sample
 
 
@@ -85,7 +84,6 @@ def measure(workload: Workload, pool: Pool, effort: Effort, *, small: bool = Fal
         for name, worker in list(ready.items()):
             if spent[name] >= PATIENCE * effort.seconds:
                 continue
-            time.sleep(PAUSE)
             start = time.perf_counter()
             reply = worker.ask("sample", seconds=effort.seconds / effort.rounds)
             spent[name] += time.perf_counter() - start
