@@ -13,7 +13,8 @@ import pytest
 
 import pullback as pb
 import pullback.nn.functional
-from pullback.dispatch.table import ENTRIES
+from pullback._generated import operators
+from pullback.dispatch.table import ENTRIES, OperatorEntry
 from pullback.errors import BindError
 from pullback.library import opcheck
 from pullback.library.checks.case import Case
@@ -162,5 +163,6 @@ def test_every_variant_passes(calls):
 
 def test_nearly_all_operators_are_reached(calls):
     reached = {*calls, *(name for name, *_ in variants(calls))}
-    ours = {name for name in ENTRIES if name.startswith("pullback::")}
+    # The operators of SciPy's functions, which are loaded on demand, have tests of their own.
+    ours = {entry.name for entry in vars(operators).values() if isinstance(entry, OperatorEntry)}
     assert {name.removeprefix("pullback::") for name in ours - reached} <= UNREACHED
