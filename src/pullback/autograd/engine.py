@@ -37,7 +37,6 @@ from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node, output_of
 from pullback.autograd.payload_nodes import any_marked, marked
-from pullback.autograd.quiet import begin_quiet, end_quiet
 from pullback.autograd.running import current_graph_task, set_graph_task
 from pullback.autograd.samples import settled
 from pullback.autograd.sequence import run_in_sequence
@@ -45,6 +44,7 @@ from pullback.autograd.traversal import count_dependencies, is_in_order, needed_
 from pullback.autograd.turns import give_back, take
 from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
 from pullback.errors import AutogradError
+from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
 
