@@ -15,9 +15,9 @@ import numpy as np
 
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import operators
-from pullback._generated.functions_products import matmul
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
+from pullback.tensor.constants import operand_beside
 from pullback.tensor.tensor import Tensor, as_operand
 
 __all__: list[str] = []
@@ -59,11 +59,12 @@ def _is_for_other(value: Any, reflected: str) -> bool:
 def _binary(operator: Any, public: str, name: str, reflected: str) -> Callable[[Any, Any], Any]:
     """The operator with the tensor on the left; as quick as the public function."""
     calls, link = operator.calls, operator.link_call
+    as_operand = _operand_maker(public)
 
     def method(self: Any, other: Any) -> Any:
         try:
             if type(other) is not Tensor:
-                other = as_operand(other)
+                other = as_operand(self, other)
             flags = self._flags | other._flags
             try:
                 kernel = calls[get_state()][flags]
@@ -80,8 +81,32 @@ def _binary(operator: Any, public: str, name: str, reflected: str) -> Callable[[
     return method
 
 
-def _reflected(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda self, other: function(other, self)
+def _reflected(operator: Any, public: str, name: str) -> Callable[[Any, Any], Any]:
+    """The operator with the tensor on the right, for numbers, arrays and lists."""
+    calls, link = operator.calls, operator.link_call
+    as_operand = _operand_maker(public)
+
+    def method(self: Any, other: Any) -> Any:
+        try:
+            other = as_operand(self, other)
+            flags = self._flags | other._flags
+            try:
+                kernel = calls[get_state()][flags]
+            except KeyError:
+                kernel = link(flags)
+            return kernel(other, self)
+        except ERRORS as error:
+            raise named_error(error, public, other, self) from None
+
+    method.__name__ = name
+    method.__qualname__ = f"Tensor.{name}"
+    return method
+
+
+def _operand_maker(public: str) -> Callable[[Tensor, Any], Tensor]:
+    """What makes tensors of operands; these two look at what a Python number is."""
+    is_particular = public in ("power", "matmul")
+    return (lambda _, other: as_operand(other)) if is_particular else operand_beside
 
 
 def _equality(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -97,7 +122,7 @@ def _methods() -> dict[str, Any]:
     for name, (public, inplace) in _BINARY.items():
         operator = getattr(operators, public if inplace is None else inplace.removesuffix("_"))
         methods[f"__{name}__"] = _binary(operator, public, f"__{name}__", f"__r{name}__")
-        methods[f"__r{name}__"] = _reflected(getattr(pointwise, public))
+        methods[f"__r{name}__"] = _reflected(operator, public, f"__r{name}__")
         if inplace is not None:
             methods[f"__i{name}__"] = getattr(pointwise, inplace)
     for name, (public, reflection) in _COMPARISONS.items():
@@ -108,7 +133,7 @@ def _methods() -> dict[str, Any]:
     for name, public in _EQUALITIES.items():
         methods[f"__{name}__"] = _equality(getattr(pointwise, public))
     methods["__matmul__"] = _binary(operators.matmul, "matmul", "__matmul__", "__rmatmul__")
-    methods["__rmatmul__"] = _reflected(matmul)
+    methods["__rmatmul__"] = _reflected(operators.matmul, "matmul", "__rmatmul__")
     methods["real"] = property(pointwise.real)
     methods["imag"] = property(pointwise.imag)
     return methods

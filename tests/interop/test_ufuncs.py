@@ -10,7 +10,7 @@ import pytest
 import pullback as pb
 from pullback.errors import AutogradError, DerivativeMissingError
 from pullback.interop.status import status
-from pullback.interop.ufuncs import UFUNCS
+from pullback.interop.ufuncs import UFUNCS, UNARY
 
 from .compare import check_call
 
@@ -46,6 +46,21 @@ def test_gradients_of_calls(name: str) -> None:
         check_call(lambda a, f=ufunc: f(a, 0.4), V)
         check_call(lambda a, f=ufunc: f(0.4, a), V)
     return None
+
+
+def test_functions_of_one_argument_come_to_the_kernels_of_their_functions() -> None:
+    assert {np.sin, np.negative, np.conjugate, np.invert, np.modf} <= UNARY.keys()
+    for ufunc, calls in UNARY.items():
+        function = UFUNCS[ufunc]
+        read = [function.__globals__.get(name) for name in function.__code__.co_names]
+        assert any(value is calls for value in read), ufunc
+
+
+def test_an_error_of_a_function_of_one_argument_names_it() -> None:
+    with pytest.raises(TypeError, match=r"^bitwise_invert: .*float64 of shape \(3,\) given"):
+        np.invert(pb.tensor(V))
+    with pytest.raises(TypeError, match=r"^bitwise_invert: .*float64 of shape \(3,\) given"):
+        np.invert(pb.tensor(V))  # by the table, which the first call has linked
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from pullback.autograd.node import FREED, Node
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, saved_output
 from pullback.autograd.saved_hooks import Hooks, Packed, packed
 from pullback.errors import AutogradError, AutogradTypeError
-from pullback.tensor.payload import Payload
+from pullback.tensor.constants import is_constant
 from pullback.tensor.tensor import Tensor, wrap
 
 __all__ = ["InputMetadata", "SavedTensor", "attach_methods", "register_hook", "register_prehook"]
@@ -111,10 +111,8 @@ def _get_saved(self: Node, name: str) -> Any:
 
 
 def _shown(tensor: Tensor | None) -> Tensor | None:
-    """A saved tensor as users see it; a Python number is kept bare until here."""
-    if tensor is None or isinstance(tensor._array, np.ndarray | Payload):
-        return tensor
-    return wrap(tensor._array)
+    """A saved tensor as users see it; a Python number becomes a tensor of theirs here."""
+    return wrap(np.array(tensor._array)) if tensor is not None and is_constant(tensor) else tensor
 
 
 def _call(self: Node, *grads: Tensor | None) -> Any:

@@ -27,6 +27,7 @@ from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import SAVED_HOOKS, AutoGradMode, StateGuard, get_state
 from pullback.errors import AutogradError, AutogradTypeError
+from pullback.tensor.constants import is_constant
 from pullback.tensor.tensor import Tensor, meta_of, version_of, wrap
 
 __all__ = [
@@ -100,7 +101,7 @@ def current_hooks() -> Hooks | None:
 
 def packed(tensor: Any, hooks: Hooks, output: SavedOutput | None = None) -> Any:
     """A saved value after its hooks; None and Python numbers need none."""
-    if tensor is None or type(tensor._array) in (bool, int, float, complex):
+    if tensor is None or is_constant(tensor):
         return tensor
     return Packed(tensor, hooks, output)
 

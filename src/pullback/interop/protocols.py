@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pullback.dispatch.modes import get_state
 from pullback.errors import DerivativeMissingError
 from pullback.interop.adapt import into, parameters_of
 from pullback.interop.arguments import (
@@ -24,7 +25,8 @@ from pullback.interop.arguments import (
     wrapped,
 )
 from pullback.interop.scipy_special import find_function
-from pullback.interop.ufuncs import UFUNCS, call_with_options, ufunc_name, without_derivative
+from pullback.interop.ufuncs import UFUNCS, UNARY, call_with_options, ufunc_name, without_derivative
+from pullback.kernels.naming import ERRORS, named_error
 from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor
 
@@ -42,14 +44,25 @@ _SPACES = {"numpy": "", "numpy.linalg": "linalg.", "numpy.fft": "fft."}
 
 
 def __array_ufunc__(  # noqa: N807 - NumPy's name
-    self: Tensor,  # noqa: ARG001 - a method
+    self: Tensor,
     ufunc: np.ufunc,
     method: str,
     *inputs: Any,
     **options: Any,
 ) -> Any:
-    if not options and method == "__call__" and ufunc in UFUNCS:
-        return UFUNCS[ufunc](*inputs)
+    if not options and method == "__call__":
+        calls = UNARY.get(ufunc)
+        if calls is not None:  # then the only input is the tensor that was asked
+            try:
+                kernel = calls[get_state()][self._flags]
+            except KeyError:
+                return UFUNCS[ufunc](self)
+            try:
+                return kernel(self)
+            except ERRORS as error:
+                raise named_error(error, UFUNCS[ufunc].__name__, self) from None
+        if ufunc in UFUNCS:
+            return UFUNCS[ufunc](*inputs)
     function = UFUNCS.get(ufunc) or find_function(ufunc)
     if method == "__call__" and not options and function is not None:
         return function(*inputs)

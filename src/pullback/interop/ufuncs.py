@@ -1,7 +1,7 @@
 """NumPy's universal functions on tensors: which function of ours each is, and their options.
 
-``np.sin(x)`` without options is one lookup in `UFUNCS` and one call. With ``out=``, ``where=``,
-``dtype=`` and the like, `call_with_options` takes the longer road.
+``np.sin(x)`` without options is one lookup in `UNARY` or `UFUNCS` and one call. With ``out=``,
+``where=``, ``dtype=`` and the like, `call_with_options` takes the longer road.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_pointwise as pointwise
 from pullback._generated import functions_products as products
 from pullback._generated import functions_shape as shape
+from pullback._generated import operators
 from pullback.interop.adapt import into
 from pullback.interop.arguments import (
     as_tensor,
@@ -32,6 +33,7 @@ from pullback.tensor.tensor import Tensor, as_operand, has_values
 __all__ = [
     "NOT_DIFFERENTIABLE",
     "UFUNCS",
+    "UNARY",
     "call_with_options",
     "is_discrete",
     "ufunc_name",
@@ -91,6 +93,15 @@ UFUNCS: dict[np.ufunc, Callable[..., Any]] = {
 }
 # What array.clip(low, high) calls; it has no public name.
 UFUNCS |= {vars(np._core.umath)["clip"]: pointwise.clip}
+
+# Functions of one argument with the operator's table of kernels: what the function itself would
+# look into, so that a call from NumPy comes to the kernel without a step between.
+_OPERATORS = {"bitwise_invert": "bitwise_not", "conj": "conjugate", "negative": "neg"}
+UNARY: dict[np.ufunc, dict[Any, dict[int, Callable[..., Any]]]] = {
+    ufunc: getattr(operators, _OPERATORS.get(function.__name__, function.__name__)).calls
+    for ufunc, function in UFUNCS.items()
+    if ufunc.nin == 1 and function.__module__ == pointwise.__name__
+}
 
 # Their operators raise in the backward pass, as PyTorch's do.
 NOT_DIFFERENTIABLE = {

@@ -275,14 +275,14 @@ def as_operand(value: Any) -> Tensor:
     A Python number is kept as it is inside the tensor, so that NumPy promotes it weakly:
     ``float32 * 2.0`` stays float32. Such tensors are made for one call and never returned.
     """
-    if isinstance(value, Tensor):
-        return value
-    if type(value) in _PYTHON_NUMBERS:
+    if type(value) in _PYTHON_NUMBERS:  # most of what is no tensor, so they come first
         tensor = _new(Tensor)
         tensor._array = value
         tensor._flags = CPU_FLAGS
         tensor._edge = tensor._counter = tensor._meta = None
         return tensor
+    if isinstance(value, Tensor):
+        return value
     if isinstance(value, _ndarray | np.generic | list | tuple | numbers.Number):
         return wrap(numeric(value))
     kind = type(value)

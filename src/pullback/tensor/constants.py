@@ -1,0 +1,60 @@
+"""Python numbers as operands beside float64 tensors.
+
+NumPy takes half as long again for ``array * 2.0`` as for a product of arrays: each time it makes an
+array of the number and works out a dtype. Beside float64 a number can become nothing else, so it is
+made an array once, and its operand is kept for the next time that the program comes by. Python's
+operators (``operators.py``) do so; elsewhere a number stays as it is, see ``as_operand``.
+
+An operand that is kept must stay as it is: its array cannot be written to, whoever shows saved
+values shows a copy, and the modes in which operands are handed around get new ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pullback.dispatch.modes import get_state
+from pullback.tensor.tensor import Tensor, as_operand, wrap
+
+__all__ = ["is_constant", "operand_beside"]
+
+_FLOAT64 = np.dtype(np.float64)
+_MOST = 256  # a number that changes with every step of a loop must not fill the memory
+_known: dict[float, Tensor] = {}
+_version = [0]  # of all of them; it marks them, too
+_ndarray = np.ndarray
+
+
+def operand_beside(tensor: Tensor, value: Any) -> Tensor:
+    """An argument of an element-wise operator, whose other argument is a tensor.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0])
+    >>> operand_beside(x, 3) is operand_beside(x, 3.0)
+    True
+    """
+    kind = type(value)
+    if (kind is float or kind is int) and value:  # 0.0 and -0.0 would be one entry
+        array = tensor._array
+        if type(array) is _ndarray and array.dtype is _FLOAT64 and not get_state().modes:
+            operand = _known.get(value)
+            return _remember(value) if operand is None else operand
+    return as_operand(value)
+
+
+def _remember(value: float) -> Tensor:
+    array = np.array(value, _FLOAT64)
+    array.flags.writeable = False
+    operand = wrap(array)
+    operand._counter = _version
+    if len(_known) >= _MOST:
+        _known.clear()
+    _known[value] = operand
+    return operand
+
+
+def is_constant(tensor: Tensor) -> bool:
+    """Whether an operand is a Python number: one that is kept here, or one of ``as_operand``."""
+    return tensor._counter is _version or type(tensor._array) in (bool, int, float, complex)
