@@ -46,7 +46,7 @@ Axes = int | tuple[int, ...] | list[int] | None
 
 def axes_of(axis: Axes) -> int | tuple[int, ...] | None:
     """Axes in the form that NumPy takes."""
-    if isinstance(axis, list):
+    if axis is not None and isinstance(axis, list):
         # One axis by itself, which NumPy also takes for a number without axes.
         return axis[0] if len(axis) == 1 else tuple(axis)
     return axis
@@ -74,6 +74,10 @@ def mean(
     x: NDArray[Any], axis: Axes = None, keepdims: bool = False, *, dtype: DTypeLike | None = None
 ) -> Any:
     """The arithmetic mean over some axes, or all."""
+    if type(x) is np.ndarray and dtype is None and x.dtype.char in "dD" and x.size:
+        # NumPy's own function does the same in Python, with much that concerns other dtypes.
+        total = _add.reduce(x, axes_of(axis), keepdims=keepdims)
+        return total / (x.size // total.size)
     return np.mean(x, axis=axes_of(axis), dtype=dtype, keepdims=keepdims)
 
 
@@ -209,9 +213,10 @@ def nanmin(x: NDArray[Any], axis: Axes = None, keepdims: bool = False) -> Any:
 
 def _extreme(name: str, which: np.ufunc, x: NDArray[Any], axis: Axes, keepdims: bool) -> Any:
     x = np.asarray(x)
-    require_order(name, x.dtype)
+    if x.dtype.kind == "c":
+        require_order(name, x.dtype)
     try:
-        return which.reduce(x, axis=axes_of(axis), keepdims=keepdims)
+        return which.reduce(x, axes_of(axis), keepdims=keepdims)
     except ValueError as error:
         if x.size:
             raise

@@ -2,6 +2,8 @@
 
 Where an operator is a view, the function here returns an array on the same memory, and one that can
 be written to: NumPy makes some of its views read-only, which would forbid writes through them.
+NumPy's own functions of this kind are written in Python and take some ten times as long as the
+methods of arrays, so an array's method is called where there is one.
 """
 
 from __future__ import annotations
@@ -43,10 +45,14 @@ __all__ = [
 ]
 
 Array = NDArray[Any]
+_ndarray = np.ndarray
+_WHOLE = slice(None)
 
 
 def reshape(x: Array, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The same elements in another shape, read in C or Fortran order."""
+    if copy is None and order == "C" and type(x) is _ndarray:
+        return x.reshape(shape)
     if order not in ("C", "F"):
         raise ValueError(f"reshape: order must be 'C' or 'F', not {order!r}")
     result: Array = np.reshape(x, shape, "C" if order == "C" else "F")
@@ -70,7 +76,9 @@ def _tuple(axis: Any) -> Any:
 
 def permute_dims(x: Array, axes: Sequence[int] | None = None) -> Array:
     """The axes in another order."""
-    return np.transpose(x, None if axes is None else tuple(axes))
+    if axes is None:
+        return x.T if type(x) is _ndarray else np.transpose(x)
+    return np.transpose(x, tuple(axes))
 
 
 def matrix_transpose(x: Array) -> Array:
@@ -92,6 +100,11 @@ def moveaxis(x: Array, source: int | Sequence[int], destination: int | Sequence[
 
 def expand_dims(x: Array, axis: int | Sequence[int]) -> Array:
     """New axes of length one."""
+    if type(axis) is int and type(x) is _ndarray:
+        if 0 <= axis <= x.ndim:
+            return x[(_WHOLE,) * axis + (None,)]
+        if axis == -1:
+            return x[..., None]
     return np.expand_dims(x, _tuple(axis))
 
 
@@ -113,10 +126,28 @@ def broadcast_to(x: Any, shape: int | Sequence[int]) -> Array:
     ):
         # One number everywhere, as in the gradient of a sum: NumPy's way takes five times as long.
         return np.ndarray(tuple(shape), x.dtype, x, 0, (0,) * len(shape))
+    if type(x) is _ndarray and type(shape) in (list, tuple) and x.flags.c_contiguous:
+        strides = _repeating(x, shape)  # type: ignore[arg-type]
+        if strides is not None:
+            return np.ndarray(shape, x.dtype, x, 0, strides)
     result = np.broadcast_to(x, shape)
     if isinstance(x, np.ndarray) and x.flags.writeable:
         result.flags.writeable = True
     return result
+
+
+def _repeating(x: Array, shape: Sequence[int]) -> list[int] | None:
+    """The strides by which an array fills a larger shape; None unless it plainly does."""
+    new = len(shape) - x.ndim
+    if new < 0 or not x.size:
+        return None
+    strides = [0] * new
+    for own, stride in zip(x.shape, x.strides, strict=True):
+        n = shape[len(strides)]
+        if own != n and own != 1:
+            return None
+        strides.append(stride if own == n else 0)
+    return strides
 
 
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -197,6 +228,9 @@ def concatenate(tensors: Sequence[Array], axis: int | None = 0) -> Array:
 
 def stack(tensors: Sequence[Array], axis: int = 0) -> Array:
     """Arrays joined along a new axis."""
+    are_arrays = {type(x) for x in tensors} == {_ndarray}
+    if axis == 0 and are_arrays and len({x.shape for x in tensors}) == 1:
+        return np.array(tensors)
     return np.stack(tensors, axis)
 
 
