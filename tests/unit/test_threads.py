@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import pullback as pb
 from pullback.kernels import threads
+from pullback.kernels.products import matmul
 
 
 @pytest.fixture
@@ -54,3 +58,70 @@ def test_the_callers_error_state_holds_in_every_thread():
 def test_a_bad_number_of_threads_is_refused(count):
     with pytest.raises(ValueError, match="set_num_threads"):
         pb.set_num_threads(count)
+
+
+def test_an_error_in_any_part_is_raised_and_the_threads_work_on():
+    def run(low, high):
+        if low <= broken < high:
+            raise KeyError(broken)
+        seen.extend(range(low, high))
+
+    for broken in range(4):
+        seen = []
+        with pytest.raises(KeyError, match=str(broken)):
+            threads.share(run, 4, 4)
+        assert sorted([*seen, broken]) == [0, 1, 2, 3]
+    broken, seen = -1, []
+    threads.share(run, 4, 4)
+    assert sorted(seen) == [0, 1, 2, 3]
+
+
+@pytest.mark.usefixtures("four_threads")
+def test_many_callers_share_at_a_time():
+    def call(seed):
+        x = np.random.default_rng(seed).normal(size=3 * threads.LARGE)
+        return (threads.spread(np.exp, x) == np.exp(x)).all()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(call, range(60)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    x = np.linspace(0, 1, 4 * threads.LARGE)
+    threads.spread(np.exp, x)
+    child = os.fork()
+    if not child:
+        os._exit(0 if (threads.spread(np.exp, x) == np.exp(x)).all() else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.usefixtures("four_threads")
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape"),
+    [
+        ((25, 10, 10), (25, 10, 900)),
+        ((25, 10, 900), (25, 900, 10)),
+        ((3000, 3, 3), (3000, 3, 3)),
+        ((60, 2, 30, 40), (60, 1, 40, 50)),
+        ((40, 30, 50), (50, 7)),
+        ((70, 30, 50), (50,)),
+        ((40, 80, 90), (40, 90, 70)),
+        ((30, 100), (20, 100, 50)),
+    ],
+)
+def test_stacks_of_matrices_are_shared(a_shape, b_shape):
+    rng = np.random.default_rng(0)
+    for dtype in ("f8", "f4", "c16", "i8"):
+        a, b = (rng.integers(9, size=shape).astype(dtype) for shape in (a_shape, b_shape))
+        for x in (a, a.swapaxes(-1, -2).copy().swapaxes(-1, -2)):
+            np.testing.assert_array_equal(matmul(x, b), x @ b, strict=True)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((99, 9, 9), (99, 8, 9)), ((99, 9, 9), (98, 9, 9)), ((99, 9, 9), (8, 9))]
+)
+def test_stacks_that_do_not_match_are_refused(shapes):
+    with pytest.raises(ValueError, match="matmul: shapes"):
+        matmul(*map(np.ones, shapes))

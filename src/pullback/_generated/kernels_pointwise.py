@@ -27,6 +27,7 @@ from pullback.autograd.record import (
 )
 from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
+from pullback.kernels.broadcasting import PRODUCT, broadcast
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -1418,7 +1419,7 @@ class LerpBackward0(OperatorNode):
         if to_end is not None:
             grad_of_end = (
                 grad * weight.conjugate()
-                if grad.shape == to_end._shape
+                if grad.size < PRODUCT
                 else xp.product_to(grad, weight.conjugate(), to_end)
             )
         else:
@@ -1885,8 +1886,11 @@ class MulBackward0(OperatorNode):
                 self = self._array
             else:
                 self = xp.load(node, self, node.self_v)
-            both = grad * self.conjugate()
-            both += both
+            if grad.size < PRODUCT:
+                both = grad * self.conjugate()
+                both += both
+            else:
+                both = xp.twice_product(grad, self.conjugate())
             if not keep:
                 node.self = node.other = FREED
             return (both,)
@@ -1902,7 +1906,7 @@ class MulBackward0(OperatorNode):
                 self = xp.load(node, self, node.self_v)
             grad_of_other = (
                 grad * self.conjugate()
-                if grad.shape == to_other._shape
+                if grad.size < PRODUCT
                 else xp.product_to(grad, self.conjugate(), to_other)
             )
         else:
@@ -1919,7 +1923,7 @@ class MulBackward0(OperatorNode):
                 other = xp.load(node, other, node.other_v)
             grad_of_self = (
                 grad * other.conjugate()
-                if grad.shape == to_self._shape
+                if grad.size < PRODUCT
                 else xp.product_to(grad, other.conjugate(), to_self)
             )
         else:
@@ -3006,7 +3010,12 @@ def acosh__record(self):
 
 
 def add_cpu(self, other):
-    return wrap(np.add(self._array, other._array))
+    return wrap(
+        broadcast(np.add, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.add(self._array, other._array)
+    )
 
 
 def add_node(self, other):
@@ -3026,7 +3035,12 @@ def add_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    array = np.add(self._array, other._array)
+    array = (
+        broadcast(np.add, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.add(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3366,7 +3380,12 @@ def atan_jvp(xp, self, self_t, result):
 
 
 def atan2_cpu(self, other):
-    return wrap(np.arctan2(self._array, other._array))
+    return wrap(
+        broadcast(np.arctan2, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.arctan2(self._array, other._array)
+    )
 
 
 def atan2_node(self, other):
@@ -3394,7 +3413,12 @@ def atan2_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = np.arctan2(self._array, other._array)
+    array = (
+        broadcast(np.arctan2, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.arctan2(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3568,7 +3592,12 @@ def atanh__record(self):
 
 
 def bitwise_and_cpu(self, other):
-    return wrap(np.bitwise_and(self._array, other._array))
+    return wrap(
+        broadcast(np.bitwise_and, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.bitwise_and(self._array, other._array)
+    )
 
 
 def bitwise_and__cpu(self, other):
@@ -3591,7 +3620,12 @@ def bitwise_and__inplace(self, other):
 
 
 def bitwise_left_shift_cpu(self, other):
-    return wrap(np.left_shift(self._array, other._array))
+    return wrap(
+        broadcast(np.left_shift, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.left_shift(self._array, other._array)
+    )
 
 
 def bitwise_left_shift__cpu(self, other):
@@ -3630,7 +3664,12 @@ def bitwise_not__inplace(self):
 
 
 def bitwise_or_cpu(self, other):
-    return wrap(np.bitwise_or(self._array, other._array))
+    return wrap(
+        broadcast(np.bitwise_or, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.bitwise_or(self._array, other._array)
+    )
 
 
 def bitwise_or__cpu(self, other):
@@ -3651,7 +3690,12 @@ def bitwise_or__inplace(self, other):
 
 
 def bitwise_right_shift_cpu(self, other):
-    return wrap(np.right_shift(self._array, other._array))
+    return wrap(
+        broadcast(np.right_shift, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.right_shift(self._array, other._array)
+    )
 
 
 def bitwise_right_shift__cpu(self, other):
@@ -3674,7 +3718,12 @@ def bitwise_right_shift__inplace(self, other):
 
 
 def bitwise_xor_cpu(self, other):
-    return wrap(np.bitwise_xor(self._array, other._array))
+    return wrap(
+        broadcast(np.bitwise_xor, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.bitwise_xor(self._array, other._array)
+    )
 
 
 def bitwise_xor__cpu(self, other):
@@ -4076,7 +4125,12 @@ def conjugate_jvp(xp, self, self_t, result):
 
 
 def copysign_cpu(self, other):
-    return wrap(np.copysign(self._array, other._array))
+    return wrap(
+        broadcast(np.copysign, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.copysign(self._array, other._array)
+    )
 
 
 def copysign_node(self, other):
@@ -4116,7 +4170,12 @@ def copysign_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    array = np.copysign(self._array, other._array)
+    array = (
+        broadcast(np.copysign, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.copysign(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4408,7 +4467,12 @@ def deg2rad__record(self):
 
 
 def div_cpu(self, other):
-    return wrap(np.divide(self._array, other._array))
+    return wrap(
+        broadcast(np.divide, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.divide(self._array, other._array)
+    )
 
 
 def div_node(self, other):
@@ -4442,7 +4506,12 @@ def div_record(self, other):
         node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = np.divide(self._array, other._array)
+    array = (
+        broadcast(np.divide, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.divide(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4516,7 +4585,12 @@ def div__record(self, other):
 
 
 def eq_cpu(self, other):
-    return wrap(np.equal(self._array, other._array))
+    return wrap(
+        broadcast(np.equal, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.equal(self._array, other._array)
+    )
 
 
 def exp_cpu(self):
@@ -4797,7 +4871,12 @@ def floor__record(self):
 
 
 def floor_divide_cpu(self, other):
-    return wrap(np.floor_divide(self._array, other._array))
+    return wrap(
+        broadcast(np.floor_divide, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.floor_divide(self._array, other._array)
+    )
 
 
 def floor_divide_node(self, other):
@@ -4817,7 +4896,12 @@ def floor_divide_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    array = np.floor_divide(self._array, other._array)
+    array = (
+        broadcast(np.floor_divide, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.floor_divide(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4983,7 +5067,12 @@ def fmin_jvp(xp, self, other, self_t, other_t, result):
 
 
 def fmod_cpu(self, other):
-    return wrap(np.fmod(self._array, other._array))
+    return wrap(
+        broadcast(np.fmod, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.fmod(self._array, other._array)
+    )
 
 
 def fmod_node(self, other):
@@ -5023,7 +5112,12 @@ def fmod_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    array = np.fmod(self._array, other._array)
+    array = (
+        broadcast(np.fmod, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.fmod(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5137,7 +5231,12 @@ def frexp_jvp(xp, self, self_t, mantissa, exponent):
 
 
 def gcd_cpu(self, other):
-    return wrap(np.gcd(self._array, other._array))
+    return wrap(
+        broadcast(np.gcd, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.gcd(self._array, other._array)
+    )
 
 
 def gcd__cpu(self, other):
@@ -5153,15 +5252,30 @@ def gcd__inplace(self, other):
 
 
 def ge_cpu(self, other):
-    return wrap(np.greater_equal(self._array, other._array))
+    return wrap(
+        broadcast(np.greater_equal, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.greater_equal(self._array, other._array)
+    )
 
 
 def gt_cpu(self, other):
-    return wrap(np.greater(self._array, other._array))
+    return wrap(
+        broadcast(np.greater, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.greater(self._array, other._array)
+    )
 
 
 def heaviside_cpu(self, other):
-    return wrap(np.heaviside(self._array, other._array))
+    return wrap(
+        broadcast(np.heaviside, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.heaviside(self._array, other._array)
+    )
 
 
 def heaviside_node(self, other):
@@ -5181,7 +5295,12 @@ def heaviside_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    array = np.heaviside(self._array, other._array)
+    array = (
+        broadcast(np.heaviside, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.heaviside(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5239,7 +5358,12 @@ def heaviside__record(self, other):
 
 
 def hypot_cpu(self, other):
-    return wrap(np.hypot(self._array, other._array))
+    return wrap(
+        broadcast(np.hypot, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.hypot(self._array, other._array)
+    )
 
 
 def hypot_node(self, other):
@@ -5279,7 +5403,12 @@ def hypot_record(self, other):
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    array = np.hypot(self._array, other._array)
+    array = (
+        broadcast(np.hypot, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.hypot(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5410,7 +5539,12 @@ def isnan_cpu(self):
 
 
 def lcm_cpu(self, other):
-    return wrap(np.lcm(self._array, other._array))
+    return wrap(
+        broadcast(np.lcm, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.lcm(self._array, other._array)
+    )
 
 
 def lcm__cpu(self, other):
@@ -5426,7 +5560,12 @@ def lcm__inplace(self, other):
 
 
 def ldexp_cpu(self, other):
-    return wrap(np.ldexp(self._array, other._array))
+    return wrap(
+        broadcast(np.ldexp, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.ldexp(self._array, other._array)
+    )
 
 
 def ldexp_node(self, other):
@@ -5444,7 +5583,12 @@ def ldexp_record(self, other):
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = np.ldexp(self._array, other._array)
+    array = (
+        broadcast(np.ldexp, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.ldexp(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5502,7 +5646,12 @@ def ldexp__record(self, other):
 
 
 def le_cpu(self, other):
-    return wrap(np.less_equal(self._array, other._array))
+    return wrap(
+        broadcast(np.less_equal, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.less_equal(self._array, other._array)
+    )
 
 
 def lerp_cpu(self, end, weight):
@@ -5998,7 +6147,12 @@ def logaddexp_jvp(xp, self, other, self_t, other_t, result):
 
 
 def logaddexp2_cpu(self, other):
-    return wrap(np.logaddexp2(self._array, other._array))
+    return wrap(
+        broadcast(np.logaddexp2, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.logaddexp2(self._array, other._array)
+    )
 
 
 def logaddexp2_node(self, other):
@@ -6026,7 +6180,12 @@ def logaddexp2_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = np.logaddexp2(self._array, other._array)
+    array = (
+        broadcast(np.logaddexp2, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.logaddexp2(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6056,7 +6215,12 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
 
 def logical_and_cpu(self, other):
-    return wrap(np.logical_and(self._array, other._array))
+    return wrap(
+        broadcast(np.logical_and, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.logical_and(self._array, other._array)
+    )
 
 
 def logical_not_cpu(self):
@@ -6064,15 +6228,30 @@ def logical_not_cpu(self):
 
 
 def logical_or_cpu(self, other):
-    return wrap(np.logical_or(self._array, other._array))
+    return wrap(
+        broadcast(np.logical_or, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.logical_or(self._array, other._array)
+    )
 
 
 def logical_xor_cpu(self, other):
-    return wrap(np.logical_xor(self._array, other._array))
+    return wrap(
+        broadcast(np.logical_xor, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.logical_xor(self._array, other._array)
+    )
 
 
 def lt_cpu(self, other):
-    return wrap(np.less(self._array, other._array))
+    return wrap(
+        broadcast(np.less, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.less(self._array, other._array)
+    )
 
 
 def maximum_cpu(self, other):
@@ -6299,7 +6478,12 @@ def modf_jvp(xp, self, self_t, fractional, integral):
 
 
 def mul_cpu(self, other):
-    return wrap(np.multiply(self._array, other._array))
+    return wrap(
+        broadcast(np.multiply, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.multiply(self._array, other._array)
+    )
 
 
 def mul_node(self, other):
@@ -6339,7 +6523,12 @@ def mul_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    array = np.multiply(self._array, other._array)
+    array = (
+        broadcast(np.multiply, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.multiply(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6495,7 +6684,12 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
 
 
 def ne_cpu(self, other):
-    return wrap(np.not_equal(self._array, other._array))
+    return wrap(
+        broadcast(np.not_equal, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.not_equal(self._array, other._array)
+    )
 
 
 def neg_cpu(self):
@@ -6563,7 +6757,12 @@ def neg__record(self):
 
 
 def nextafter_cpu(self, other):
-    return wrap(np.nextafter(self._array, other._array))
+    return wrap(
+        broadcast(np.nextafter, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.nextafter(self._array, other._array)
+    )
 
 
 def nextafter_node(self, other):
@@ -6583,7 +6782,12 @@ def nextafter_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    array = np.nextafter(self._array, other._array)
+    array = (
+        broadcast(np.nextafter, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.nextafter(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7013,7 +7217,12 @@ def reciprocal__record(self):
 
 
 def remainder_cpu(self, other):
-    return wrap(np.remainder(self._array, other._array))
+    return wrap(
+        broadcast(np.remainder, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.remainder(self._array, other._array)
+    )
 
 
 def remainder_node(self, other):
@@ -7053,7 +7262,12 @@ def remainder_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    array = np.remainder(self._array, other._array)
+    array = (
+        broadcast(np.remainder, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.remainder(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7707,7 +7921,12 @@ def square__record(self):
 
 
 def sub_cpu(self, other):
-    return wrap(np.subtract(self._array, other._array))
+    return wrap(
+        broadcast(np.subtract, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.subtract(self._array, other._array)
+    )
 
 
 def sub_node(self, other):
@@ -7727,7 +7946,12 @@ def sub_record(self, other):
         other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
     )
     node._hooks = None
-    array = np.subtract(self._array, other._array)
+    array = (
+        broadcast(np.subtract, self._array, other._array)
+        if type(self._array) is type(other._array) is ndarray
+        and self._array.size != other._array.size
+        else np.subtract(self._array, other._array)
+    )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape

@@ -23,7 +23,7 @@ from pullback.autograd.saved import (
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.dispatch.table import ENTRIES
 from pullback.errors import AutogradError, InferenceError
-from pullback.kernels.broadcasting import PRODUCT, axes_to, product_to, sum_first
+from pullback.kernels.broadcasting import axes_to, product_to, sum_first, twice_product
 from pullback.tensor.memory import check_writable, empty_in_layout
 from pullback.tensor.meta import Meta
 from pullback.tensor.payload import Payload
@@ -182,9 +182,9 @@ class _Arrays(Namespace):
 
     def product_to(self, grad: Any, factor: Any, target: Any) -> Any:
         """The product, summed to the shape of a node where that is done best without making it."""
-        if target._is_single and grad.size > PRODUCT:
-            return product_to(grad, factor, target._shape)
-        return grad * factor
+        return product_to(grad, factor, target._shape) if target._is_single else grad * factor
+
+    twice_product = staticmethod(twice_product)
 
     def seed(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """The gradient that a pass starts from; for a number, a number, which costs least."""

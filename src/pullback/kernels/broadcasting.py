@@ -1,7 +1,8 @@
-"""Broadcasting undone: sums of gradients, and of their products, over the axes that were repeated.
+"""Broadcasting of large arrays, and broadcasting undone: sums over the axes that were repeated.
 
 A product that is summed afterwards need not be made: ``einsum`` and the BLAS library read both
-factors once, and write only what is left. Called by the array world of the formulas.
+factors once, and write only what is left. Called by the array world of the formulas, and by kernels
+of functions of two arrays.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PRODUCT", "axes_to", "product_to", "sum_first"]
+__all__ = ["PRODUCT", "axes_to", "broadcast", "product_to", "sum_first", "twice_product"]
 
 _Array = NDArray[Any]
 _Shape = tuple[int, ...]
 
-PRODUCT = 2048  # elements, from which a product is better not made
+PRODUCT = 2048  # elements, from which a product that is summed is better not made
 _REAL = "fd"  # what the BLAS library knows
 _BLOCK = 4096  # elements that are added one after another; the sums of blocks are added in pairs
 _LONG = 64  # elements of a row, from which a call of the BLAS library for each row pays
+_ROW = 256  # elements of a row, from which a loop for each row pays
+_LARGE = 1 << 14  # elements, from which it is worth looking at rows
 _ones = {char: np.ones(_BLOCK, char) for char in _REAL}
 
 
@@ -35,6 +38,24 @@ def axes_to(given: _Shape, shape: _Shape) -> tuple[int, ...] | None:
     if lead < 0 or any(want not in (1, got) for got, want in zip(given[lead:], shape, strict=True)):
         return None
     return *range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
+
+
+def broadcast(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
+    """``ufunc(a, b)`` of arrays in different shapes.
+
+    NumPy fills its buffers with copies of what is repeated, as many rows as there is room for, and
+    runs over those. If there is no room for two it takes the rows as they lie, in half the time.
+
+    >>> broadcast(np.add, np.array([[1.0], [2.0]]), np.array([3.0, 4.0]))
+    array([[4., 5.],
+           [5., 6.]])
+    """
+    row = max(a.shape[-1:] + b.shape[-1:], default=0)
+    if row < _ROW or a.dtype is not b.dtype or np.broadcast(a, b).size < _LARGE:
+        return ufunc(a, b)
+    with np.errstate():  # which gives the buffer back, too
+        np.setbufsize(_ROW)
+        return ufunc(a, b)
 
 
 def sum_first(x: _Array) -> Any:
@@ -63,7 +84,9 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
            [6.]])
     """
     axes = axes_to(grad.shape, shape)
-    if not axes or grad.dtype.char not in _REAL or getattr(factor, "dtype", None) != grad.dtype:
+    if not axes:
+        return _product(grad, factor)
+    if grad.dtype.char not in _REAL or getattr(factor, "dtype", None) != grad.dtype:
         return grad * factor
     if len(axes) == grad.ndim:
         factor = np.broadcast_to(factor, grad.shape)
@@ -79,6 +102,28 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
     total = np.einsum(grad, every, factor, every[grad.ndim - factor.ndim :], kept)
     outer = tuple(place for place, axis in enumerate(kept) if axis in axes)
     return (np.add.reduce(total, outer) if outer else total).reshape(shape)
+
+
+def twice_product(grad: _Array, factor: _Array) -> Any:
+    """``2 * grad * factor``, with the smaller of the two doubled where one of them is repeated.
+
+    >>> twice_product(np.broadcast_to(3.0, (2, 2)), np.ones((2, 2)))
+    array([[6., 6.],
+           [6., 6.]])
+    """
+    if 0 not in grad.strides:
+        product = _product(grad, factor)
+        product += product
+        return product
+    single = grad[tuple([slice(None if stride else 1) for stride in grad.strides])]
+    return broadcast(np.multiply, single + single, factor)
+
+
+def _product(grad: _Array, factor: Any) -> Any:
+    """``grad * factor``; a factor that is a Python number has no size."""
+    if type(factor) is np.ndarray and (factor.size != grad.size or not grad.flags.forc):
+        return broadcast(np.multiply, grad, factor)
+    return grad * factor
 
 
 @lru_cache(maxsize=4096)

@@ -112,15 +112,19 @@ def _add_at(x: Array, indices: Indices, where: tuple[Any, ...], values: Array) -
     lengths = x.shape[lead:end]
     places = [np.where(i < 0, i + n, i) for i, n in zip(given, lengths, strict=True)]
     try:
-        picked = np.ravel_multi_index(tuple(np.broadcast_arrays(*places)), lengths)
+        picked = np.ravel_multi_index(tuple(places), lengths)
     except ValueError:
         np.add.at(x, where, values)  # which says what is wrong
         return
     before, after = x.shape[:lead], x.shape[end:]
-    flat = np.arange(prod(before)).reshape(-1, 1, 1) * prod(lengths) + picked.reshape(-1, 1)
-    flat = flat * prod(after) + np.arange(prod(after))
-    spread = np.broadcast_to(values, before + picked.shape + after)
-    np.add.at(x.reshape(-1), flat.reshape(-1), spread.reshape(-1))
+    flat = picked.reshape(-1)
+    if before:
+        flat = (np.arange(prod(before)).reshape(-1, 1) * prod(lengths) + flat).reshape(-1)
+    if after:
+        flat = (flat.reshape(-1, 1) * prod(after) + np.arange(prod(after))).reshape(-1)
+    shape = before + picked.shape + after
+    spread = values if values.shape == shape else np.broadcast_to(values, shape)
+    np.add.at(x.reshape(-1), flat, spread.reshape(-1))
 
 
 def copy_(x: Array, src: Any) -> Array:

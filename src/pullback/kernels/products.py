@@ -7,10 +7,13 @@ table ``products.yaml``.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from pullback.kernels.threads import get_num_threads, share
 
 __all__ = [
     "Array",
@@ -30,13 +33,40 @@ __all__ = [
 
 Array = NDArray[Any]
 
+_LARGE = 2048  # elements, from which it is worth looking at the shapes of a stack
+_SHARED_ALREADY = 1 << 18  # multiplications in a product, from which OpenBLAS has threads share it
+_CALL = 1000  # multiplications in the time that a call of the BLAS library takes
+_SHARE = 1 << 20  # multiplications, some 100 microseconds, that are worth a thread
+
 
 def matmul(a: Array, b: Array) -> Any:
     """The product of matrices; vectors stand for one row or column, other axes broadcast."""
     try:
+        if a.ndim > 2 and a.size > _LARGE:
+            return _matmul_of_stacks(a, b)
         return np.matmul(a, b)
-    except ValueError:
+    except (ValueError, AttributeError):  # of a Python number, which has no axes
         raise ValueError(f"matmul: {mismatch(a, b)}") from None
+
+
+def _matmul_of_stacks(a: Array, b: Array) -> Any:
+    """The products of many matrices: as one large product, or by threads that share the stack.
+
+    The BLAS library takes one matrix after another, and shares those that are large by themselves.
+    """
+    if b.ndim == 2 and a.flags.c_contiguous:
+        return np.matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[-1])
+    if a.ndim != b.ndim or len(a) != len(b) or a.dtype is not b.dtype:
+        return np.matmul(a, b)
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    single = a.shape[-2] * a.shape[-1] * b.shape[-1]
+    work = prod(lead) * (single + _CALL)
+    workers = min(get_num_threads(), work // _SHARE, len(a))
+    if single > _SHARED_ALREADY or workers < 2:
+        return np.matmul(a, b)
+    result = np.empty((*lead, a.shape[-2], b.shape[-1]), a.dtype)
+    share(lambda low, high: np.matmul(a[low:high], b[low:high], result[low:high]), len(a), workers)
+    return result
 
 
 def mismatch(a: Any, b: Any) -> str:

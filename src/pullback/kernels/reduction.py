@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
+from pullback.kernels.broadcasting import broadcast
+from pullback.kernels.quiet import begin_quiet, end_quiet
 
 __all__ = [
     "Axes",
@@ -132,11 +134,18 @@ def logsumexp(x: NDArray[Any], axis: Axes = None, keepdims: bool = False) -> Any
     if x.dtype.kind in "biu":
         x = x.astype(np.float64)
     axis = axes_of(axis)
-    largest = np.max(x.real, axis=axis, keepdims=True, initial=-np.inf)
-    largest = np.where(np.isfinite(largest), largest, x.real.dtype.type(0))
-    with np.errstate(divide="ignore", over="ignore"):
-        result = np.log(np.sum(np.exp(x - largest), axis=axis, keepdims=True)) + largest
-    return result if keepdims else np.squeeze(result, axis if axis is not None else None)
+    largest = np.maximum.reduce(x.real, axis, keepdims=True, initial=-np.inf)
+    finite = np.isfinite(largest)
+    if not finite.all():
+        largest = np.where(finite, largest, x.real.dtype.type(0))
+    quiet = begin_quiet()
+    try:
+        shares = np.asarray(broadcast(np.subtract, x, largest))
+        np.exp(shares, out=shares)
+        total = _add.reduce(shares, axis, keepdims=keepdims)
+        return np.log(total) + largest.reshape(total.shape)
+    finally:
+        end_quiet(quiet)
 
 
 def exclusive_cumprod(x: NDArray[Any], axis: int, reverse: bool) -> NDArray[Any]:

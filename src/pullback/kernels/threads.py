@@ -1,8 +1,9 @@
-"""Element-wise functions of large arrays, by several threads: NumPy's loops let go of the lock.
+"""Functions of large arrays, by several threads: NumPy's loops let go of the interpreter's lock.
 
-Worth it only where a function costs several nanoseconds an element, such as ``tanh``: those carry
-the tag ``heavy`` in the tables, and their kernels come here with arrays of ``LARGE`` elements or
-more. Below that, handing the work over costs more than half of it.
+Handing work to a waiting thread and waiting for it costs 7 to 30 microseconds. It is worth that for
+functions of several nanoseconds an element, such as ``tanh``: those carry the tag ``heavy`` in the
+tables, and their kernels come here with arrays of ``LARGE`` elements or more. Sums and products of
+a quarter of a million elements take 60 microseconds, which is too little.
 """
 
 from __future__ import annotations
@@ -11,24 +12,58 @@ import os
 from collections.abc import Callable
 from contextvars import copy_context
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from threading import Lock, Thread
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+__all__ = ["LARGE", "get_num_threads", "in_blocks", "set_num_threads", "share", "spread"]
 
-__all__ = ["LARGE", "get_num_threads", "in_blocks", "set_num_threads", "spread"]
-
-LARGE = 1 << 15  # elements, from which two threads beat one for the cheapest heavy function, exp
-_CHUNK = 1 << 14  # elements that a thread takes at a time, at least
+LARGE = 1 << 14  # elements, from which two threads beat one for the cheapest heavy function, exp
+_CHUNK = 1 << 13  # elements that a thread takes at a time, at least
 _BLOCK = 1 << 13  # elements of a block: a handful of them stays in the cache of a processor
 
 _threads = min(os.cpu_count() or 1, 8)
-_pool: tuple[int, ThreadPoolExecutor] | None = (
-    None  # with the process that made it: a fork has none
-)
+
+
+class _Worker:
+    """A thread that waits for one call after another; two locks are the quickest way to it."""
+
+    _call: tuple[Callable[..., Any], tuple[Any, ...]]
+    _error: BaseException | None
+
+    def __init__(self) -> None:
+        self._begun, self._done = Lock(), Lock()
+        self._begun.acquire()
+        self._done.acquire()
+        Thread(target=self._work, name="pullback", daemon=True).start()
+
+    def begin(self, call: Callable[..., Any], *args: Any) -> None:
+        """Has the thread call a function."""
+        self._call, self._error = (call, args), None
+        self._begun.release()
+
+    def finish(self) -> BaseException | None:
+        """Waits for the end of the call; what it raised is returned."""
+        self._done.acquire()
+        return self._error
+
+    def _work(self) -> None:
+        while True:
+            self._begun.acquire()
+            call, args = self._call
+            try:
+                call(*args)
+            except BaseException as error:
+                self._error = error
+            del call, args, self._call  # nobody's arrays are kept while it waits
+            self._done.release()
+
+
+_idle: list[_Worker] = []  # an interrupt while we wait for one loses it, no more
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle.clear)  # threads stay behind in the parent
 
 
 def get_num_threads() -> int:
@@ -47,10 +82,10 @@ def set_num_threads(num_threads: int) -> None:
     >>> set_num_threads(1)
     >>> set_num_threads(before)
     """
-    global _threads, _pool
+    global _threads
     if not isinstance(num_threads, int) or isinstance(num_threads, bool) or num_threads < 1:
         raise ValueError(f"set_num_threads: expected a positive integer, not {num_threads!r}")
-    _threads, _pool = num_threads, None
+    _threads = num_threads
 
 
 def spread(ufunc: np.ufunc, x: NDArray[Any]) -> NDArray[Any]:
@@ -65,7 +100,7 @@ def spread(ufunc: np.ufunc, x: NDArray[Any]) -> NDArray[Any]:
         return ufunc(x)  # type: ignore[no-any-return]
     result = np.empty_like(x)
     source, target = x.ravel("K"), result.ravel("K")
-    _share(lambda low, high: ufunc(source[low:high], target[low:high]), x.size, workers)
+    share(lambda low, high: ufunc(source[low:high], target[low:high]), x.size, workers)
     return result
 
 
@@ -85,27 +120,38 @@ def in_blocks(function: Callable[..., Any], size: int, *arrays: NDArray[Any]) ->
             high = min(low + _BLOCK, end)
             function(*(array[low:high] for array in arrays))
 
-    _share(run, size, max(min(_threads, size // _CHUNK), 1))
+    share(run, size, max(min(_threads, size // _CHUNK), 1))
 
 
-def _share(run: Callable[[int, int], Any], size: int, workers: int) -> None:
-    """Has each thread run its part of a range."""
-    bounds = [size * i // workers for i in range(workers + 1)]
-    # A copy of the context each, so that NumPy's error state is the caller's everywhere.
-    tasks = [
-        _executor().submit(copy_context().run, run, low, high) for low, high in pairwise(bounds[1:])
-    ]
+def _hired() -> _Worker:
     try:
+        return _idle.pop()
+    except IndexError:  # all are at work for other threads, or there were none yet
+        return _Worker()
+
+
+def share(run: Callable[[int, int], Any], size: int, workers: int) -> None:
+    """Has several threads run a part of a range each, the caller among them.
+
+    >>> squares = np.empty(6)
+    >>> def run(low, high):
+    ...     squares[low:high] = np.arange(low, high) ** 2
+    >>> share(run, 6, 2)
+    >>> squares
+    array([ 0.,  1.,  4.,  9., 16., 25.])
+    """
+    bounds = [size * i // workers for i in range(workers + 1)]
+    tasks = []
+    try:
+        for low, high in pairwise(bounds[1:]):
+            worker = _hired()
+            # A copy of the context, so that NumPy's error state is the caller's everywhere.
+            worker.begin(copy_context().run, run, low, high)
+            tasks.append(worker)
         run(0, bounds[1])
     finally:
-        for task in tasks:
-            task.result()
-
-
-def _executor() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None or _pool[0] != os.getpid():
-        from concurrent.futures import ThreadPoolExecutor  # small programs start without it
-
-        _pool = os.getpid(), ThreadPoolExecutor(max(_threads - 1, 1), "pullback")
-    return _pool[1]
+        errors = [worker.finish() for worker in tasks]
+        _idle.extend(tasks)
+    for error in errors:
+        if error is not None:
+            raise error

@@ -94,12 +94,24 @@ def _call(op: Emitted, *, recording: bool = False) -> str:
         texts.append(f"{argument.name}={_array(argument)}" if by_keyword else _array(argument))
     function, passed = array_function(kernel), ", ".join(texts)
     if "heavy" not in op.function.tags:
-        return f"{function}({passed})"
+        call = f"{function}({passed})"
+        return _broadcasting(op, texts, call) if kernel.startswith("numpy.") else call
     # A Python number has no size; what requires grad is an array.
     is_large = f"{passed}.size >= LARGE"
     if not recording:
         is_large = f"type({passed}) is ndarray and {is_large}"
     return f"spread({function}, {passed}) if {is_large} else {function}({passed})"
+
+
+def _broadcasting(op: Emitted, texts: list[str], call: str) -> str:
+    """The call of a function of two arrays, with another way for large ones of different sizes."""
+    if "elementwise" not in op.function.tags or list(map(_array, op.tensors)) != texts:
+        return call
+    if len(texts) != 2:
+        return call
+    a, b = texts  # either may be a Python number
+    differ = f"type({a}) is type({b}) is ndarray and {a}.size != {b}.size"
+    return f"broadcast({call.replace('(', ', ', 1)} if {differ} else {call}"
 
 
 def _wrapped(op: Emitted, call: str) -> str:

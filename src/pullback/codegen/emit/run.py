@@ -160,7 +160,7 @@ def _summed(formula: str, target: str) -> str:
         return f"-(grad if {fits} else xp.grad_to(grad, {target}))"
     factor = formula.removeprefix("grad * ")
     if factor != formula and factor.removesuffix(".conjugate()").isidentifier():
-        return f"{formula} if {fits} else xp.product_to(grad, {factor}, {target})"
+        return f"{formula} if grad.size < PRODUCT else xp.product_to(grad, {factor}, {target})"
     return formula
 
 
@@ -173,8 +173,11 @@ def _square(op: Emitted, saved: list[SavedAttribute]) -> list[str]:
     return [
         "if to_self is to_other is not None and node.self is node.other:",
         *(indent(line) for s in saved if s.name == "self" for line in _load(op, s)),
-        "    both = grad * self.conjugate()",
-        "    both += both",
+        "    if grad.size < PRODUCT:",
+        "        both = grad * self.conjugate()",
+        "        both += both",
+        "    else:",
+        "        both = xp.twice_product(grad, self.conjugate())",
         *freed,
         "    return (both,)",
     ]
