@@ -3039,7 +3039,7 @@ def add_record(self, other):
         broadcast(np.add, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and self._array.size != other._array.size
-        else np.add(self._array, other._array)
+        else self._array + other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -4510,7 +4510,7 @@ def div_record(self, other):
         broadcast(np.divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and self._array.size != other._array.size
-        else np.divide(self._array, other._array)
+        else self._array / other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -6527,7 +6527,7 @@ def mul_record(self, other):
         broadcast(np.multiply, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and self._array.size != other._array.size
-        else np.multiply(self._array, other._array)
+        else self._array * other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -6707,7 +6707,7 @@ def neg_record(self):
     node = NegBackward0()
     node._edges = (self._edge or edge_of(self),)
     node._hooks = None
-    array = np.negative(self._array)
+    array = -self._array
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7950,7 +7950,7 @@ def sub_record(self, other):
         broadcast(np.subtract, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and self._array.size != other._array.size
-        else np.subtract(self._array, other._array)
+        else self._array - other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()

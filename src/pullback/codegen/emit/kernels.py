@@ -22,6 +22,14 @@ from pullback.schema import Argument, OptionalType
 
 __all__ = ["array_function", "emit_composite", "emit_kernels"]
 
+_SYMBOLS = {
+    "numpy.add": "+",
+    "numpy.subtract": "-",
+    "numpy.multiply": "*",
+    "numpy.divide": "/",
+    "numpy.negative": "-",
+}
+
 
 def emit_kernels(op: Emitted) -> str:
     """The kernels of one operator that has a function on arrays."""
@@ -94,8 +102,8 @@ def _call(op: Emitted, *, recording: bool = False) -> str:
         texts.append(f"{argument.name}={_array(argument)}" if by_keyword else _array(argument))
     function, passed = array_function(kernel), ", ".join(texts)
     if "heavy" not in op.function.tags:
-        call = f"{function}({passed})"
-        return _broadcasting(op, texts, call) if kernel.startswith("numpy.") else call
+        is_numpys = kernel.startswith("numpy.")
+        return _arithmetic(op, texts, recording) if is_numpys else f"{function}({passed})"
     # A Python number has no size; what requires grad is an array.
     is_large = f"{passed}.size >= LARGE"
     if not recording:
@@ -103,15 +111,27 @@ def _call(op: Emitted, *, recording: bool = False) -> str:
     return f"spread({function}, {passed}) if {is_large} else {function}({passed})"
 
 
-def _broadcasting(op: Emitted, texts: list[str], call: str) -> str:
-    """The call of a function of two arrays, with another way for large ones of different sizes."""
-    if "elementwise" not in op.function.tags or list(map(_array, op.tensors)) != texts:
+def _arithmetic(op: Emitted, texts: list[str], recording: bool) -> str:
+    """The call of a NumPy function, with another way for large arrays of different sizes.
+
+    Where one operand is an array for sure, Python's operator gets to the same loop sooner.
+    """
+    kernel, arrays = op.function.dispatch["CPU"], list(map(_array, op.tensors))
+    function, passed = array_function(kernel), ", ".join(texts)
+    call = f"{function}({passed})"
+    if "elementwise" not in op.function.tags or arrays != texts:
         return call
+    symbol = _SYMBOLS.get(kernel) if recording else None
+    if len(texts) == 1:
+        return symbol + passed if symbol else call
     if len(texts) != 2:
         return call
     a, b = texts  # either may be a Python number
     differ = f"type({a}) is type({b}) is ndarray and {a}.size != {b}.size"
-    return f"broadcast({call.replace('(', ', ', 1)} if {differ} else {call}"
+    return (
+        f"broadcast({function}, {passed}) if {differ} "
+        f"else {f'{a} {symbol} {b}' if symbol else call}"
+    )
 
 
 def _wrapped(op: Emitted, call: str) -> str:
