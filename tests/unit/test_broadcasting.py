@@ -9,7 +9,7 @@ import pullback as pb
 from pullback.kernels.broadcasting import (
     PRODUCT,
     axes_to,
-    broadcast,
+    combine,
     product_to,
     sum_first,
     twice_product,
@@ -173,9 +173,9 @@ def test_arrays_of_different_shapes_are_combined_as_numpy_does(a_shape, b_shape)
             expected = x - y
         except ValueError:
             with pytest.raises(ValueError, match="broadcast"):
-                broadcast(np.subtract, np.asarray(x), np.asarray(y))
+                combine(np.subtract, np.asarray(x), np.asarray(y))
             continue
-        found = broadcast(np.subtract, np.asarray(x), np.asarray(y))
+        found = combine(np.subtract, np.asarray(x), np.asarray(y))
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
@@ -183,7 +183,7 @@ def test_broadcasting_leaves_numpys_settings_alone() -> None:
     size = np.getbufsize()
     with np.errstate(invalid="raise"):
         with pytest.raises(FloatingPointError):
-            broadcast(np.subtract, np.full((30, 600), np.inf), np.full(600, np.inf))
+            combine(np.subtract, np.full((30, 600), np.inf), np.full(600, np.inf))
         assert np.geterr()["invalid"] == "raise"
         assert np.getbufsize() == size
 

@@ -27,7 +27,7 @@ from pullback.autograd.record import (
 )
 from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
-from pullback.kernels.broadcasting import PRODUCT, broadcast
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 

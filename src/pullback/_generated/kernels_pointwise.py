@@ -27,7 +27,7 @@ from pullback.autograd.record import (
 )
 from pullback.autograd.register import register, register_composite
 from pullback.autograd.saved import save_output, saved_output
-from pullback.kernels.broadcasting import PRODUCT, broadcast
+from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
 
@@ -3011,9 +3011,9 @@ def acosh__record(self):
 
 def add_cpu(self, other):
     return wrap(
-        broadcast(np.add, self._array, other._array)
+        combine(np.add, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.add(self._array, other._array)
     )
 
@@ -3036,9 +3036,9 @@ def add_record(self, other):
     )
     node._hooks = None
     array = (
-        broadcast(np.add, self._array, other._array)
+        combine(np.add, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array + other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -3381,9 +3381,9 @@ def atan_jvp(xp, self, self_t, result):
 
 def atan2_cpu(self, other):
     return wrap(
-        broadcast(np.arctan2, self._array, other._array)
+        combine(np.arctan2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.arctan2(self._array, other._array)
     )
 
@@ -3414,9 +3414,9 @@ def atan2_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        broadcast(np.arctan2, self._array, other._array)
+        combine(np.arctan2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.arctan2(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -3593,9 +3593,9 @@ def atanh__record(self):
 
 def bitwise_and_cpu(self, other):
     return wrap(
-        broadcast(np.bitwise_and, self._array, other._array)
+        combine(np.bitwise_and, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.bitwise_and(self._array, other._array)
     )
 
@@ -3621,9 +3621,9 @@ def bitwise_and__inplace(self, other):
 
 def bitwise_left_shift_cpu(self, other):
     return wrap(
-        broadcast(np.left_shift, self._array, other._array)
+        combine(np.left_shift, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.left_shift(self._array, other._array)
     )
 
@@ -3665,9 +3665,9 @@ def bitwise_not__inplace(self):
 
 def bitwise_or_cpu(self, other):
     return wrap(
-        broadcast(np.bitwise_or, self._array, other._array)
+        combine(np.bitwise_or, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.bitwise_or(self._array, other._array)
     )
 
@@ -3691,9 +3691,9 @@ def bitwise_or__inplace(self, other):
 
 def bitwise_right_shift_cpu(self, other):
     return wrap(
-        broadcast(np.right_shift, self._array, other._array)
+        combine(np.right_shift, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.right_shift(self._array, other._array)
     )
 
@@ -3719,9 +3719,9 @@ def bitwise_right_shift__inplace(self, other):
 
 def bitwise_xor_cpu(self, other):
     return wrap(
-        broadcast(np.bitwise_xor, self._array, other._array)
+        combine(np.bitwise_xor, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.bitwise_xor(self._array, other._array)
     )
 
@@ -4126,9 +4126,9 @@ def conjugate_jvp(xp, self, self_t, result):
 
 def copysign_cpu(self, other):
     return wrap(
-        broadcast(np.copysign, self._array, other._array)
+        combine(np.copysign, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.copysign(self._array, other._array)
     )
 
@@ -4171,9 +4171,9 @@ def copysign_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        broadcast(np.copysign, self._array, other._array)
+        combine(np.copysign, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.copysign(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4468,9 +4468,9 @@ def deg2rad__record(self):
 
 def div_cpu(self, other):
     return wrap(
-        broadcast(np.divide, self._array, other._array)
+        combine(np.divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.divide(self._array, other._array)
     )
 
@@ -4507,9 +4507,9 @@ def div_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        broadcast(np.divide, self._array, other._array)
+        combine(np.divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array / other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4586,9 +4586,9 @@ def div__record(self, other):
 
 def eq_cpu(self, other):
     return wrap(
-        broadcast(np.equal, self._array, other._array)
+        combine(np.equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.equal(self._array, other._array)
     )
 
@@ -4872,9 +4872,9 @@ def floor__record(self):
 
 def floor_divide_cpu(self, other):
     return wrap(
-        broadcast(np.floor_divide, self._array, other._array)
+        combine(np.floor_divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.floor_divide(self._array, other._array)
     )
 
@@ -4897,9 +4897,9 @@ def floor_divide_record(self, other):
     )
     node._hooks = None
     array = (
-        broadcast(np.floor_divide, self._array, other._array)
+        combine(np.floor_divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.floor_divide(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -5068,9 +5068,9 @@ def fmin_jvp(xp, self, other, self_t, other_t, result):
 
 def fmod_cpu(self, other):
     return wrap(
-        broadcast(np.fmod, self._array, other._array)
+        combine(np.fmod, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.fmod(self._array, other._array)
     )
 
@@ -5113,9 +5113,9 @@ def fmod_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        broadcast(np.fmod, self._array, other._array)
+        combine(np.fmod, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.fmod(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -5232,9 +5232,9 @@ def frexp_jvp(xp, self, self_t, mantissa, exponent):
 
 def gcd_cpu(self, other):
     return wrap(
-        broadcast(np.gcd, self._array, other._array)
+        combine(np.gcd, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.gcd(self._array, other._array)
     )
 
@@ -5253,27 +5253,27 @@ def gcd__inplace(self, other):
 
 def ge_cpu(self, other):
     return wrap(
-        broadcast(np.greater_equal, self._array, other._array)
+        combine(np.greater_equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.greater_equal(self._array, other._array)
     )
 
 
 def gt_cpu(self, other):
     return wrap(
-        broadcast(np.greater, self._array, other._array)
+        combine(np.greater, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.greater(self._array, other._array)
     )
 
 
 def heaviside_cpu(self, other):
     return wrap(
-        broadcast(np.heaviside, self._array, other._array)
+        combine(np.heaviside, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.heaviside(self._array, other._array)
     )
 
@@ -5296,9 +5296,9 @@ def heaviside_record(self, other):
     )
     node._hooks = None
     array = (
-        broadcast(np.heaviside, self._array, other._array)
+        combine(np.heaviside, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.heaviside(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -5359,9 +5359,9 @@ def heaviside__record(self, other):
 
 def hypot_cpu(self, other):
     return wrap(
-        broadcast(np.hypot, self._array, other._array)
+        combine(np.hypot, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.hypot(self._array, other._array)
     )
 
@@ -5404,9 +5404,9 @@ def hypot_record(self, other):
     else:
         node.self, node.self_v = None, 0
     array = (
-        broadcast(np.hypot, self._array, other._array)
+        combine(np.hypot, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.hypot(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -5540,9 +5540,9 @@ def isnan_cpu(self):
 
 def lcm_cpu(self, other):
     return wrap(
-        broadcast(np.lcm, self._array, other._array)
+        combine(np.lcm, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.lcm(self._array, other._array)
     )
 
@@ -5561,9 +5561,9 @@ def lcm__inplace(self, other):
 
 def ldexp_cpu(self, other):
     return wrap(
-        broadcast(np.ldexp, self._array, other._array)
+        combine(np.ldexp, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.ldexp(self._array, other._array)
     )
 
@@ -5584,9 +5584,9 @@ def ldexp_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        broadcast(np.ldexp, self._array, other._array)
+        combine(np.ldexp, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.ldexp(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -5647,9 +5647,9 @@ def ldexp__record(self, other):
 
 def le_cpu(self, other):
     return wrap(
-        broadcast(np.less_equal, self._array, other._array)
+        combine(np.less_equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.less_equal(self._array, other._array)
     )
 
@@ -6148,9 +6148,9 @@ def logaddexp_jvp(xp, self, other, self_t, other_t, result):
 
 def logaddexp2_cpu(self, other):
     return wrap(
-        broadcast(np.logaddexp2, self._array, other._array)
+        combine(np.logaddexp2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.logaddexp2(self._array, other._array)
     )
 
@@ -6181,9 +6181,9 @@ def logaddexp2_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        broadcast(np.logaddexp2, self._array, other._array)
+        combine(np.logaddexp2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.logaddexp2(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -6216,9 +6216,9 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
 def logical_and_cpu(self, other):
     return wrap(
-        broadcast(np.logical_and, self._array, other._array)
+        combine(np.logical_and, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.logical_and(self._array, other._array)
     )
 
@@ -6229,27 +6229,27 @@ def logical_not_cpu(self):
 
 def logical_or_cpu(self, other):
     return wrap(
-        broadcast(np.logical_or, self._array, other._array)
+        combine(np.logical_or, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.logical_or(self._array, other._array)
     )
 
 
 def logical_xor_cpu(self, other):
     return wrap(
-        broadcast(np.logical_xor, self._array, other._array)
+        combine(np.logical_xor, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.logical_xor(self._array, other._array)
     )
 
 
 def lt_cpu(self, other):
     return wrap(
-        broadcast(np.less, self._array, other._array)
+        combine(np.less, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.less(self._array, other._array)
     )
 
@@ -6479,9 +6479,9 @@ def modf_jvp(xp, self, self_t, fractional, integral):
 
 def mul_cpu(self, other):
     return wrap(
-        broadcast(np.multiply, self._array, other._array)
+        combine(np.multiply, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.multiply(self._array, other._array)
     )
 
@@ -6524,9 +6524,9 @@ def mul_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        broadcast(np.multiply, self._array, other._array)
+        combine(np.multiply, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array * other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -6685,9 +6685,9 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
 
 def ne_cpu(self, other):
     return wrap(
-        broadcast(np.not_equal, self._array, other._array)
+        combine(np.not_equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.not_equal(self._array, other._array)
     )
 
@@ -6758,9 +6758,9 @@ def neg__record(self):
 
 def nextafter_cpu(self, other):
     return wrap(
-        broadcast(np.nextafter, self._array, other._array)
+        combine(np.nextafter, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.nextafter(self._array, other._array)
     )
 
@@ -6783,9 +6783,9 @@ def nextafter_record(self, other):
     )
     node._hooks = None
     array = (
-        broadcast(np.nextafter, self._array, other._array)
+        combine(np.nextafter, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.nextafter(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -7218,9 +7218,9 @@ def reciprocal__record(self):
 
 def remainder_cpu(self, other):
     return wrap(
-        broadcast(np.remainder, self._array, other._array)
+        combine(np.remainder, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.remainder(self._array, other._array)
     )
 
@@ -7263,9 +7263,9 @@ def remainder_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        broadcast(np.remainder, self._array, other._array)
+        combine(np.remainder, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.remainder(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -7922,9 +7922,9 @@ def square__record(self):
 
 def sub_cpu(self, other):
     return wrap(
-        broadcast(np.subtract, self._array, other._array)
+        combine(np.subtract, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else np.subtract(self._array, other._array)
     )
 
@@ -7947,9 +7947,9 @@ def sub_record(self, other):
     )
     node._hooks = None
     array = (
-        broadcast(np.subtract, self._array, other._array)
+        combine(np.subtract, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
-        and self._array.size != other._array.size
+        and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array - other._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:

@@ -40,8 +40,8 @@ IN_FUNCTIONS = _words(
 """What the public function of an operator reads beside its arguments."""
 
 IN_KERNELS = IN_FUNCTIONS | _words(
-    "EDGED FLOAT64 FREED LARGE NO_EDGE OperatorNode PRODUCT Part RECORDED_FLAGS all array "
-    "base broadcast check_inplace edge edge_of get_following grad grad_input_mask grads keep "
+    "EDGED FLOAT64 FREED LARGE NO_EDGE OperatorNode PRODUCT Part RECORDED_FLAGS WIDE all array "
+    "base check_inplace combine edge edge_of get_following grad grad_input_mask grads keep "
     "len map ndarray new_tensor node np number pullback record_inplace record_view "
     "record_views recorded recorded_list recorded_several result results save_before_write "
     "save_list save_output saved_output spread tuple wrap write write_by write_out xp zip"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PRODUCT", "axes_to", "broadcast", "product_to", "sum_first", "twice_product"]
+__all__ = ["PRODUCT", "WIDE", "axes_to", "combine", "product_to", "sum_first", "twice_product"]
 
 _Array = NDArray[Any]
 _Shape = tuple[int, ...]
@@ -22,8 +22,9 @@ PRODUCT = 2048  # elements, from which a product that is summed is better not ma
 _REAL = "fd"  # what the BLAS library knows
 _BLOCK = 4096  # elements that are added one after another; the sums of blocks are added in pairs
 _LONG = 64  # elements of a row, from which a call of the BLAS library for each row pays
+WIDE = 4096  # elements of an array, from which it may be worth looking at shapes
 _ROW = 256  # elements of a row, from which a loop for each row pays
-_LARGE = 1 << 14  # elements, from which it is worth looking at rows
+_LARGE = 1 << 14  # elements of a result, from which it is worth setting NumPy's buffers
 _ones = {char: np.ones(_BLOCK, char) for char in _REAL}
 
 
@@ -40,16 +41,19 @@ def axes_to(given: _Shape, shape: _Shape) -> tuple[int, ...] | None:
     return *range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
 
 
-def broadcast(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
-    """``ufunc(a, b)`` of arrays in different shapes.
+def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
+    """``ufunc(a, b)`` of arrays of which one is large.
 
-    NumPy fills its buffers with copies of what is repeated, as many rows as there is room for, and
-    runs over those. If there is no room for two it takes the rows as they lie, in half the time.
+    Where their shapes differ, NumPy fills its buffers with copies of what is repeated, as many rows
+    as there is room for, and runs over those. If there is no room for two rows it takes them as
+    they lie, in half the time.
 
-    >>> broadcast(np.add, np.array([[1.0], [2.0]]), np.array([3.0, 4.0]))
+    >>> combine(np.add, np.array([[1.0], [2.0]]), np.array([3.0, 4.0]))
     array([[4., 5.],
            [5., 6.]])
     """
+    if a.size == b.size and a.flags.c_contiguous:
+        return ufunc(a, b)
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
     if row < _ROW or a.dtype is not b.dtype or np.broadcast(a, b).size < _LARGE:
         return ufunc(a, b)
@@ -116,14 +120,12 @@ def twice_product(grad: _Array, factor: _Array) -> Any:
         product += product
         return product
     single = grad[tuple([slice(None if stride else 1) for stride in grad.strides])]
-    return broadcast(np.multiply, single + single, factor)
+    return combine(np.multiply, single + single, factor)
 
 
 def _product(grad: _Array, factor: Any) -> Any:
     """``grad * factor``; a factor that is a Python number has no size."""
-    if type(factor) is np.ndarray and (factor.size != grad.size or not grad.flags.forc):
-        return broadcast(np.multiply, grad, factor)
-    return grad * factor
+    return combine(np.multiply, grad, factor) if type(factor) is np.ndarray else grad * factor
 
 
 @lru_cache(maxsize=4096)

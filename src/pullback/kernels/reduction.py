@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
-from pullback.kernels.broadcasting import broadcast
+from pullback.kernels.broadcasting import combine
 from pullback.kernels.quiet import begin_quiet, end_quiet
 
 __all__ = [
@@ -140,7 +140,7 @@ def logsumexp(x: NDArray[Any], axis: Axes = None, keepdims: bool = False) -> Any
         largest = np.where(finite, largest, x.real.dtype.type(0))
     quiet = begin_quiet()
     try:
-        shares = np.asarray(broadcast(np.subtract, x, largest))
+        shares = np.asarray(combine(np.subtract, x, largest))
         np.exp(shares, out=shares)
         total = _add.reduce(shares, axis, keepdims=keepdims)
         return np.log(total) + largest.reshape(total.shape)

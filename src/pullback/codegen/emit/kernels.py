@@ -112,7 +112,7 @@ def _call(op: Emitted, *, recording: bool = False) -> str:
 
 
 def _arithmetic(op: Emitted, texts: list[str], recording: bool) -> str:
-    """The call of a NumPy function, with another way for large arrays of different sizes.
+    """The call of a NumPy function, with another way for two arrays of which one is large.
 
     Where one operand is an array for sure, Python's operator gets to the same loop sooner.
     """
@@ -127,11 +127,9 @@ def _arithmetic(op: Emitted, texts: list[str], recording: bool) -> str:
     if len(texts) != 2:
         return call
     a, b = texts  # either may be a Python number
-    differ = f"type({a}) is type({b}) is ndarray and {a}.size != {b}.size"
-    return (
-        f"broadcast({function}, {passed}) if {differ} "
-        f"else {f'{a} {symbol} {b}' if symbol else call}"
-    )
+    is_large = f"type({a}) is type({b}) is ndarray and ({a}.size > WIDE or {b}.size > WIDE)"
+    usual = f"{a} {symbol} {b}" if symbol else call
+    return f"combine({function}, {passed}) if {is_large} else {usual}"
 
 
 def _wrapped(op: Emitted, call: str) -> str:
