@@ -46,6 +46,7 @@ def _change(self: Tensor, name: str, step: Callable[[Tensor], Tensor]) -> Tensor
         assert made is not None
         own.take_place_of(made)
     elif records:
+        version_of(self)  # while its node is known, which has to learn of the change
         old, self._edge = self._edge, edge_of(new)
         if old is not None:
             move_retained(old, self._edge)

@@ -9,7 +9,14 @@ import numpy as np
 
 import cubes.kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class CubeBackward0(OperatorNode):
+class CubeBackward0(OneEdge):
     """cube(Tensor self) -> Tensor
 
     self: grad * conj(3 * self * self)
@@ -50,7 +57,7 @@ class CubeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(3 * self * self),)
 
@@ -73,7 +80,7 @@ class CubeBackward0(OperatorNode):
         node.self = FREED
 
 
-class WeightedCubesBackward0(OperatorNode):
+class WeightedCubesBackward0(TwoEdges):
     """weighted_cubes(Tensor self, Tensor weight, float power=3.0) -> Tensor
 
     self: grad * conj(weight * power * self ** (power - 1))
@@ -87,11 +94,11 @@ class WeightedCubesBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         weight = xp.load(node, node.weight, node.weight_v)
         power = node.power
-        (to_self, _), (to_weight, _) = node._edges
+        to_self, to_weight = node._edge0, node._edge1
         return (
             grad * xp.conj(weight * power * self ** (power - 1)) if to_self is not None else None,
             grad * xp.conj(self**power) if to_weight is not None else None,
@@ -108,7 +115,7 @@ class WeightedCubesBackward0(OperatorNode):
         else:
             self = xp.load(node, self, node.self_v)
         power = node.power
-        (to_self, _), (to_weight, _) = node._edges
+        to_self, to_weight = node._edge0, node._edge1
         if to_self is not None:
             weight = node.weight
             if (
@@ -140,7 +147,7 @@ def cube_cpu(self):
 
 def cube_node(self):
     node = CubeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -149,7 +156,7 @@ def cube_node(self):
 
 def cube_record(self):
     node = CubeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -176,18 +183,18 @@ def cube__inplace(self):
 
 def cube__node(self):
     node = CubeBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def cube__record(self):
     check_inplace(self, True)
     node = CubeBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, cubes.kernels.cube(self._array), "cube_")
     return self
 
@@ -198,14 +205,12 @@ def weighted_cubes_cpu(self, weight, power=3.0):
 
 def weighted_cubes_node(self, weight, power=3.0):
     node = WeightedCubesBackward0()
-    node._edges = to_self, to_weight = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -216,14 +221,12 @@ def weighted_cubes_node(self, weight, power=3.0):
 
 def weighted_cubes_record(self, weight, power=3.0):
     node = WeightedCubesBackward0()
-    node._edges = to_self, to_weight = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:

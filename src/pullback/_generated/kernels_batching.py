@@ -9,7 +9,14 @@ import numpy as np
 
 import pullback.batching.crossing
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class AddLevelBackward0(OperatorNode):
+class AddLevelBackward0(OneEdge):
     """_add_level(Tensor(a) self, int axis, int level) -> Tensor(a)
 
     self: out_of_level(grad, axis, level, self.shape[axis])
@@ -48,7 +55,7 @@ class AddLevelBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         level = node.level
@@ -61,7 +68,7 @@ class AddLevelBackward0(OperatorNode):
         return (xp.out_of_level(grad, axis, level, self_shape[axis]),)
 
 
-class ExpandLevelBackward0(OperatorNode):
+class ExpandLevelBackward0(OneEdge):
     """_expand_level(Tensor(a) self, int level, int size) -> Tensor(a)
 
     self: sum_over_level(grad, level, size)
@@ -72,7 +79,7 @@ class ExpandLevelBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         level = node.level
         size = node.size
         return (xp.sum_over_level(grad, level, size),)
@@ -83,7 +90,7 @@ class ExpandLevelBackward0(OperatorNode):
         return (xp.sum_over_level(grad, level, size),)
 
 
-class RemoveLevelBackward0(OperatorNode):
+class RemoveLevelBackward0(OneEdge):
     """_remove_level(Tensor self, int axis, int level) -> Tensor
 
     self: _add_level(grad, axis, level)
@@ -94,7 +101,7 @@ class RemoveLevelBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axis = node.axis
         level = node.level
         return (xp._add_level(grad, axis, level),)
@@ -105,7 +112,7 @@ class RemoveLevelBackward0(OperatorNode):
         return (xp._add_level(grad, axis, level),)
 
 
-class SumLevelBackward0(OperatorNode):
+class SumLevelBackward0(OneEdge):
     """_sum_level(Tensor self, int level, int size) -> Tensor
 
     self: _expand_level(grad, level, size)
@@ -116,7 +123,7 @@ class SumLevelBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         level = node.level
         size = node.size
         return (xp._expand_level(grad, level, size),)
@@ -146,7 +153,7 @@ def _add_level_view(self, axis, level):
 
 def _add_level_node(self, axis, level):
     node = AddLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -156,7 +163,7 @@ def _add_level_node(self, axis, level):
 
 def _add_level_record(self, axis, level):
     node = AddLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -196,7 +203,7 @@ def _expand_level_view(self, level, size):
 
 def _expand_level_node(self, level, size):
     node = ExpandLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.level = level
     node.size = size
@@ -205,7 +212,7 @@ def _expand_level_node(self, level, size):
 
 def _expand_level_record(self, level, size):
     node = ExpandLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.level = level
     node.size = size
@@ -231,7 +238,7 @@ def _remove_level_cpu(self, axis, level):
 
 def _remove_level_node(self, axis, level):
     node = RemoveLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     node.level = level
@@ -240,7 +247,7 @@ def _remove_level_node(self, axis, level):
 
 def _remove_level_record(self, axis, level):
     node = RemoveLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     node.level = level
@@ -261,7 +268,7 @@ def _sum_level_cpu(self, level, size):
 
 def _sum_level_node(self, level, size):
     node = SumLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.level = level
     node.size = size
@@ -270,7 +277,7 @@ def _sum_level_node(self, level, size):
 
 def _sum_level_record(self, level, size):
     node = SumLevelBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.level = level
     node.size = size

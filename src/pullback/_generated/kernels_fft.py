@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class FftFftBackward0(OperatorNode):
+class FftFftBackward0(OneEdge):
     """fft_fft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: resized(fft_ifft(grad, None, axis, adjoint_norm(norm)), axis, self.shape[axis])
@@ -48,7 +55,7 @@ class FftFftBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
@@ -69,7 +76,7 @@ class FftFftBackward0(OperatorNode):
         )
 
 
-class FftFftshiftBackward0(OperatorNode):
+class FftFftshiftBackward0(OneEdge):
     """fft_fftshift(Tensor self, int[1]? axes=None) -> Tensor
 
     self: fft_ifftshift(grad, axes)
@@ -80,7 +87,7 @@ class FftFftshiftBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axes = node.axes
         return (xp.fft_ifftshift(grad, axes),)
 
@@ -89,7 +96,7 @@ class FftFftshiftBackward0(OperatorNode):
         return (xp.fft_ifftshift(grad, axes),)
 
 
-class FftIfftBackward0(OperatorNode):
+class FftIfftBackward0(OneEdge):
     """fft_ifft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: resized(fft_fft(grad, None, axis, adjoint_norm(norm)), axis, self.shape[axis])
@@ -100,7 +107,7 @@ class FftIfftBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
@@ -117,7 +124,7 @@ class FftIfftBackward0(OperatorNode):
         )
 
 
-class FftIfftshiftBackward0(OperatorNode):
+class FftIfftshiftBackward0(OneEdge):
     """fft_ifftshift(Tensor self, int[1]? axes=None) -> Tensor
 
     self: fft_fftshift(grad, axes)
@@ -128,7 +135,7 @@ class FftIfftshiftBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axes = node.axes
         return (xp.fft_fftshift(grad, axes),)
 
@@ -137,7 +144,7 @@ class FftIfftshiftBackward0(OperatorNode):
         return (xp.fft_fftshift(grad, axes),)
 
 
-class FftIrfftBackward0(OperatorNode):
+class FftIrfftBackward0(OneEdge):
     """fft_irfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: irfft_grad(grad, self.shape, axis, norm)
@@ -148,7 +155,7 @@ class FftIrfftBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         norm = node.norm
@@ -161,7 +168,7 @@ class FftIrfftBackward0(OperatorNode):
         return (xp.irfft_grad(grad, self_shape, axis, norm),)
 
 
-class FftRfftBackward0(OperatorNode):
+class FftRfftBackward0(OneEdge):
     """fft_rfft(Tensor self, int? n=None, int axis=-1, str? norm=None) -> Tensor
 
     self: rfft_grad(grad, self.shape, n, axis, norm)
@@ -172,7 +179,7 @@ class FftRfftBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         n = node.n
         axis = node.axis
@@ -193,7 +200,7 @@ def fft_fft_cpu(self, n=None, axis=-1, norm=None):
 
 def fft_fft_node(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -203,7 +210,7 @@ def fft_fft_node(self, n=None, axis=-1, norm=None):
 
 def fft_fft_record(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -225,7 +232,7 @@ def fft_fftshift_cpu(self, axes=None):
 
 def fft_fftshift_node(self, axes=None):
     node = FftFftshiftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
     return node
@@ -233,7 +240,7 @@ def fft_fftshift_node(self, axes=None):
 
 def fft_fftshift_record(self, axes=None):
     node = FftFftshiftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
     return recorded(node, kernels.fft.fftshift(self._array, axes))
@@ -253,7 +260,7 @@ def fft_ifft_cpu(self, n=None, axis=-1, norm=None):
 
 def fft_ifft_node(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -263,7 +270,7 @@ def fft_ifft_node(self, n=None, axis=-1, norm=None):
 
 def fft_ifft_record(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -285,7 +292,7 @@ def fft_ifftshift_cpu(self, axes=None):
 
 def fft_ifftshift_node(self, axes=None):
     node = FftIfftshiftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
     return node
@@ -293,7 +300,7 @@ def fft_ifftshift_node(self, axes=None):
 
 def fft_ifftshift_record(self, axes=None):
     node = FftIfftshiftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
     return recorded(node, kernels.fft.ifftshift(self._array, axes))
@@ -313,7 +320,7 @@ def fft_irfft_cpu(self, n=None, axis=-1, norm=None):
 
 def fft_irfft_node(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -323,7 +330,7 @@ def fft_irfft_node(self, n=None, axis=-1, norm=None):
 
 def fft_irfft_record(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -345,7 +352,7 @@ def fft_rfft_cpu(self, n=None, axis=-1, norm=None):
 
 def fft_rfft_node(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.n = n
@@ -356,7 +363,7 @@ def fft_rfft_node(self, n=None, axis=-1, norm=None):
 
 def fft_rfft_record(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.n = n

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class CopyBackward0(OperatorNode):
+class CopyBackward0(TwoEdges):
     """copy_(Tensor(a!) self, Tensor src) -> Tensor(a!)
 
     self: zeros_like(grad)
@@ -49,15 +56,15 @@ class CopyBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
-        (to_self, _), (to_src, _) = node._edges
+            return (None, None)
+        to_self, to_src = node._edge0, node._edge1
         return (
             xp.zeros_like(grad) if to_self is not None else None,
             grad if to_src is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_src, _) = node._edges
+        to_self, to_src = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = xp.zeros_like(grad)
         else:
@@ -69,7 +76,7 @@ class CopyBackward0(OperatorNode):
         return (grad_of_self, grad_of_src)
 
 
-class FillBackward0(OperatorNode):
+class FillBackward0(TwoEdges):
     """fill_(Tensor(a!) self, Tensor value) -> Tensor(a!)
 
     self: zeros_like(grad)
@@ -81,15 +88,15 @@ class FillBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
-        (to_self, _), (to_value, _) = node._edges
+            return (None, None)
+        to_self, to_value = node._edge0, node._edge1
         return (
             xp.zeros_like(grad) if to_self is not None else None,
             xp.sum(grad) if to_value is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_value, _) = node._edges
+        to_self, to_value = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = xp.zeros_like(grad)
         else:
@@ -101,7 +108,7 @@ class FillBackward0(OperatorNode):
         return (grad_of_self, grad_of_value)
 
 
-class GatherBackward0(OperatorNode):
+class GatherBackward0(OneEdge):
     """gather(Tensor self, int axis, Tensor index) -> Tensor
 
     self: scatter_add(zeros_for(grad, self.shape), axis, index, grad)
@@ -113,7 +120,7 @@ class GatherBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
@@ -140,7 +147,7 @@ class GatherBackward0(OperatorNode):
         node.index = FREED
 
 
-class GetitemBackward0(OperatorNode):
+class GetitemBackward0(OneEdge):
     """getitem(Tensor(a) self, __torch__.torch.classes.pullback.Index index) -> Tensor(a)
 
     self: getitem_backward(grad, self.shape, index)
@@ -151,7 +158,7 @@ class GetitemBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         index = node.index
         return (xp.getitem_backward(grad, self_shape, index),)
@@ -162,7 +169,7 @@ class GetitemBackward0(OperatorNode):
         return (Part(grad, self_shape, index),)
 
 
-class GetitemBackwardBackward0(OperatorNode):
+class GetitemBackwardBackward0(OneEdge):
     """getitem_backward(Tensor grad_output, int[] shape, __torch__.torch.classes.pullback.Index index) -> Tensor
 
     grad_output: getitem(grad, index)
@@ -173,7 +180,7 @@ class GetitemBackwardBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         index = node.index
         return (xp.getitem(grad, index),)
 
@@ -182,7 +189,7 @@ class GetitemBackwardBackward0(OperatorNode):
         return (xp.getitem(grad, index),)
 
 
-class IndexBackward0(OperatorNode):
+class IndexBackward0(OneEdge):
     """index(Tensor self, Tensor?[] indices) -> Tensor
 
     self: index_put(zeros_for(grad, self.shape), indices, grad, True)
@@ -194,7 +201,7 @@ class IndexBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
         return (xp.index_put(xp.zeros_for(grad, self_shape), indices, grad, True),)
@@ -211,7 +218,7 @@ class IndexBackward0(OperatorNode):
         node.indices = FREED
 
 
-class IndexAddBackward0(OperatorNode):
+class IndexAddBackward0(TwoEdges):
     """index_add(Tensor self, int axis, Tensor index, Tensor source) -> Tensor
 
     self: grad
@@ -224,10 +231,10 @@ class IndexAddBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
-        (to_self, _), (to_source, _) = node._edges
+        to_self, to_source = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
             xp.take_slices(grad, axis, index) if to_source is not None else None,
@@ -235,7 +242,7 @@ class IndexAddBackward0(OperatorNode):
 
     def run(node, xp, grad, keep):
         axis = node.axis
-        (to_self, _), (to_source, _) = node._edges
+        to_self, to_source = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = grad
         else:
@@ -261,7 +268,7 @@ class IndexAddBackward0(OperatorNode):
         node.index = FREED
 
 
-class IndexPutBackward0(OperatorNode):
+class IndexPutBackward0(TwoEdges):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
 
     self: grad if accumulate else index_put(grad, indices, zeros([], grad.dtype))
@@ -274,10 +281,10 @@ class IndexPutBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         indices = xp.load(node, node.indices, node.indices_v)
         accumulate = node.accumulate
-        (to_self, _), (to_values, _) = node._edges
+        to_self, to_values = node._edge0, node._edge1
         return (
             (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype)))
             if to_self is not None
@@ -288,7 +295,7 @@ class IndexPutBackward0(OperatorNode):
     def run(node, xp, grad, keep):
         indices = xp.load(node, node.indices, node.indices_v)
         accumulate = node.accumulate
-        (to_self, _), (to_values, _) = node._edges
+        to_self, to_values = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = (
                 grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))
@@ -307,7 +314,7 @@ class IndexPutBackward0(OperatorNode):
         node.indices = FREED
 
 
-class IndexPutBackward1(OperatorNode):
+class IndexPutBackward1(TwoEdges):
     """index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)
 
     self: grad if accumulate else index_put(grad, indices, zeros([], grad.dtype))
@@ -320,10 +327,10 @@ class IndexPutBackward1(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         indices = xp.load(node, node.indices, node.indices_v)
         accumulate = node.accumulate
-        (to_self, _), (to_values, _) = node._edges
+        to_self, to_values = node._edge0, node._edge1
         return (
             (grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype)))
             if to_self is not None
@@ -334,7 +341,7 @@ class IndexPutBackward1(OperatorNode):
     def run(node, xp, grad, keep):
         indices = xp.load(node, node.indices, node.indices_v)
         accumulate = node.accumulate
-        (to_self, _), (to_values, _) = node._edges
+        to_self, to_values = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = (
                 grad if accumulate else xp.index_put(grad, indices, xp.zeros([], grad.dtype))
@@ -353,7 +360,7 @@ class IndexPutBackward1(OperatorNode):
         node.indices = FREED
 
 
-class MaskedFillBackward0(OperatorNode):
+class MaskedFillBackward0(TwoEdges):
     """masked_fill(Tensor self, Tensor mask, Tensor value) -> Tensor
 
     self: masked_fill(grad, mask, zeros([], grad.dtype))
@@ -366,9 +373,9 @@ class MaskedFillBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         mask = xp.load(node, node.mask, node.mask_v)
-        (to_self, _), (to_value, _) = node._edges
+        to_self, to_value = node._edge0, node._edge1
         return (
             xp.masked_fill(grad, mask, xp.zeros([], grad.dtype)) if to_self is not None else None,
             xp.where(mask, grad, xp.zeros([], grad.dtype)) if to_value is not None else None,
@@ -384,7 +391,7 @@ class MaskedFillBackward0(OperatorNode):
             mask = mask._array
         else:
             mask = xp.load(node, mask, node.mask_v)
-        (to_self, _), (to_value, _) = node._edges
+        to_self, to_value = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = xp.masked_fill(grad, mask, xp.zeros([], grad.dtype))
         else:
@@ -401,7 +408,7 @@ class MaskedFillBackward0(OperatorNode):
         node.mask = FREED
 
 
-class PutAlongAxisBackward0(OperatorNode):
+class PutAlongAxisBackward0(TwoEdges):
     """put_along_axis(Tensor self, Tensor indices, Tensor values, int? axis=-1, bool accumulate=False) -> Tensor
 
     self: grad if accumulate else put_along_axis(grad, indices, zeros([], grad.dtype), axis)
@@ -414,11 +421,11 @@ class PutAlongAxisBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         indices = xp.load(node, node.indices, node.indices_v)
         axis = node.axis
         accumulate = node.accumulate
-        (to_self, _), (to_values, _) = node._edges
+        to_self, to_values = node._edge0, node._edge1
         return (
             (
                 grad
@@ -442,7 +449,7 @@ class PutAlongAxisBackward0(OperatorNode):
             indices = xp.load(node, indices, node.indices_v)
         axis = node.axis
         accumulate = node.accumulate
-        (to_self, _), (to_values, _) = node._edges
+        to_self, to_values = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = (
                 grad
@@ -463,7 +470,7 @@ class PutAlongAxisBackward0(OperatorNode):
         node.indices = FREED
 
 
-class ScatterBackward0(OperatorNode):
+class ScatterBackward0(TwoEdges):
     """scatter(Tensor self, int axis, Tensor index, Tensor src) -> Tensor
 
     self: scatter(grad, axis, index, zeros([], grad.dtype))
@@ -476,10 +483,10 @@ class ScatterBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
-        (to_self, _), (to_src, _) = node._edges
+        to_self, to_src = node._edge0, node._edge1
         return (
             xp.scatter(grad, axis, index, xp.zeros([], grad.dtype))
             if to_self is not None
@@ -498,7 +505,7 @@ class ScatterBackward0(OperatorNode):
             index = index._array
         else:
             index = xp.load(node, index, node.index_v)
-        (to_self, _), (to_src, _) = node._edges
+        to_self, to_src = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = xp.scatter(grad, axis, index, xp.zeros([], grad.dtype))
         else:
@@ -515,7 +522,7 @@ class ScatterBackward0(OperatorNode):
         node.index = FREED
 
 
-class ScatterAddBackward0(OperatorNode):
+class ScatterAddBackward0(TwoEdges):
     """scatter_add(Tensor self, int axis, Tensor index, Tensor src) -> Tensor
 
     self: grad
@@ -528,10 +535,10 @@ class ScatterAddBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
-        (to_self, _), (to_src, _) = node._edges
+        to_self, to_src = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
             xp.gather(grad, axis, index) if to_src is not None else None,
@@ -539,7 +546,7 @@ class ScatterAddBackward0(OperatorNode):
 
     def run(node, xp, grad, keep):
         axis = node.axis
-        (to_self, _), (to_src, _) = node._edges
+        to_self, to_src = node._edge0, node._edge1
         if to_self is not None:
             grad_of_self = grad
         else:
@@ -565,7 +572,7 @@ class ScatterAddBackward0(OperatorNode):
         node.index = FREED
 
 
-class ScatterReduceBackward0(OperatorNode):
+class ScatterReduceBackward0(TwoEdges):
     """scatter_reduce(Tensor self, int axis, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
 
     self, src: scatter_reduce_backward(grad, self, axis, index, src, result, reduce, include_self)
@@ -586,10 +593,11 @@ class ScatterReduceBackward0(OperatorNode):
     )
     _saves = ("self", "axis", "index", "src", "reduce", "include_self", "result")
     _saves_tensors = ("self", "index", "src", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
@@ -597,7 +605,7 @@ class ScatterReduceBackward0(OperatorNode):
         reduce = node.reduce
         include_self = node.include_self
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_src, _) = node._edges
+        to_self, to_src = node._edge0, node._edge1
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
             grad, self, axis, index, src, result, reduce, include_self
         )
@@ -637,7 +645,7 @@ class ScatterReduceBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_src, _) = node._edges
+        to_self, to_src = node._edge0, node._edge1
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
             grad, self, axis, index, src, result, reduce, include_self
         )
@@ -652,7 +660,7 @@ class ScatterReduceBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class TakeAlongAxisBackward0(OperatorNode):
+class TakeAlongAxisBackward0(OneEdge):
     """take_along_axis(Tensor self, Tensor indices, int? axis=-1) -> Tensor
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
@@ -664,7 +672,7 @@ class TakeAlongAxisBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
         axis = node.axis
@@ -691,7 +699,7 @@ class TakeAlongAxisBackward0(OperatorNode):
         node.indices = FREED
 
 
-class ZeroBackward0(OperatorNode):
+class ZeroBackward0(OneEdge):
     """zero_(Tensor(a!) self) -> Tensor(a!)
 
     self: zeros_like(grad)
@@ -702,7 +710,7 @@ class ZeroBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.zeros_like(grad),)
 
     def run(node, xp, grad, keep):
@@ -721,7 +729,8 @@ def copy__inplace(self, src):
 
 def copy__node(self, src):
     node = CopyBackward0()
-    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
+    node._edge0 = edge_of(self)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     return node
 
@@ -729,7 +738,8 @@ def copy__node(self, src):
 def copy__record(self, src):
     check_inplace(self, True, src)
     node = CopyBackward0()
-    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
+    node._edge0 = edge_of(self)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     record_inplace(node, self, kernels.indexing.copy_(self._array, src._array), "copy_")
     return self
@@ -755,10 +765,8 @@ def fill__inplace(self, value):
 
 def fill__node(self, value):
     node = FillBackward0()
-    node._edges = (
-        edge_of(self),
-        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
     node._hooks = None
     return node
 
@@ -766,10 +774,8 @@ def fill__node(self, value):
 def fill__record(self, value):
     check_inplace(self, True, value)
     node = FillBackward0()
-    node._edges = (
-        edge_of(self),
-        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
     node._hooks = None
     record_inplace(node, self, kernels.indexing.fill_(self._array, value._array), "fill_")
     return self
@@ -789,7 +795,7 @@ def gather_cpu(self, axis, index):
 
 def gather_node(self, axis, index):
     node = GatherBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
@@ -800,7 +806,7 @@ def gather_node(self, axis, index):
 
 def gather_record(self, axis, index):
     node = GatherBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.axis = axis
@@ -833,7 +839,7 @@ def getitem_view(self, index):
 
 def getitem_node(self, index):
     node = GetitemBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.index = index
@@ -842,7 +848,7 @@ def getitem_node(self, index):
 
 def getitem_record(self, index):
     node = GetitemBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.index = index
@@ -865,7 +871,7 @@ def getitem_backward_cpu(grad_output, shape, index):
 
 def getitem_backward_node(grad_output, shape, index):
     node = GetitemBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.index = index
     return node
@@ -873,7 +879,7 @@ def getitem_backward_node(grad_output, shape, index):
 
 def getitem_backward_record(grad_output, shape, index):
     node = GetitemBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.index = index
     return recorded(node, kernels.indexing.getitem_backward(grad_output._array, shape, index))
@@ -895,7 +901,7 @@ def index_cpu(self, indices):
 
 def index_node(self, indices):
     node = IndexBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
@@ -904,7 +910,7 @@ def index_node(self, indices):
 
 def index_record(self, indices):
     node = IndexBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
@@ -928,13 +934,11 @@ def index_add_cpu(self, axis, index, source):
 
 def index_add_node(self, axis, index, source):
     node = IndexAddBackward0()
-    node._edges = to_self, to_source = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_source[0] is not None:
+    if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -944,13 +948,11 @@ def index_add_node(self, axis, index, source):
 
 def index_add_record(self, axis, index, source):
     node = IndexAddBackward0()
-    node._edges = to_self, to_source = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_source[0] is not None:
+    if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -989,13 +991,11 @@ def index_add__inplace(self, axis, index, source):
 
 def index_add__node(self, axis, index, source):
     node = IndexAddBackward0()
-    node._edges = to_self, to_source = (
-        edge_of(self),
-        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_source[0] is not None:
+    if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1006,13 +1006,11 @@ def index_add__node(self, axis, index, source):
 def index_add__record(self, axis, index, source):
     check_inplace(self, True, index, source)
     node = IndexAddBackward0()
-    node._edges = to_self, to_source = (
-        edge_of(self),
-        source._edge or (edge_of(source) if source._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_source[0] is not None:
+    if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1039,10 +1037,8 @@ def index_put_cpu(self, indices, values, accumulate=False):
 
 def index_put_node(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
-    node._edges = to_self, to_values = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1051,10 +1047,8 @@ def index_put_node(self, indices, values, accumulate=False):
 
 def index_put_record(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
-    node._edges = to_self, to_values = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1108,10 +1102,8 @@ def index_put__inplace(self, indices, values, accumulate=False):
 
 def index_put__node(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
-    node._edges = to_self, to_values = (
-        edge_of(self),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1121,10 +1113,8 @@ def index_put__node(self, indices, values, accumulate=False):
 def index_put__record(self, indices, values, accumulate=False):
     check_inplace(self, True, values)
     node = IndexPutBackward1()
-    node._edges = to_self, to_values = (
-        edge_of(self),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
@@ -1156,10 +1146,8 @@ def masked_fill_cpu(self, mask, value):
 
 def masked_fill_node(self, mask, value):
     node = MaskedFillBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1168,10 +1156,8 @@ def masked_fill_node(self, mask, value):
 
 def masked_fill_record(self, mask, value):
     node = MaskedFillBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1205,10 +1191,8 @@ def masked_fill__inplace(self, mask, value):
 
 def masked_fill__node(self, mask, value):
     node = MaskedFillBackward0()
-    node._edges = (
-        edge_of(self),
-        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1218,10 +1202,8 @@ def masked_fill__node(self, mask, value):
 def masked_fill__record(self, mask, value):
     check_inplace(self, True, mask, value)
     node = MaskedFillBackward0()
-    node._edges = (
-        edge_of(self),
-        value._edge or (edge_of(value) if value._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -1244,10 +1226,8 @@ def put_along_axis_cpu(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edges = to_self, to_values = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1258,10 +1238,8 @@ def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edges = to_self, to_values = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1308,10 +1286,8 @@ def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
 
 def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
-    node._edges = to_self, to_values = (
-        edge_of(self),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1323,10 +1299,8 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
 def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     check_inplace(self, True, indices, values)
     node = PutAlongAxisBackward0()
-    node._edges = to_self, to_values = (
-        edge_of(self),
-        values._edge or (edge_of(values) if values._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1349,10 +1323,8 @@ def scatter_cpu(self, axis, index, src):
 
 def scatter_node(self, axis, index, src):
     node = ScatterBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1362,10 +1334,8 @@ def scatter_node(self, axis, index, src):
 
 def scatter_record(self, axis, index, src):
     node = ScatterBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1398,7 +1368,8 @@ def scatter__inplace(self, axis, index, src):
 
 def scatter__node(self, axis, index, src):
     node = ScatterBackward0()
-    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
+    node._edge0 = edge_of(self)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1409,7 +1380,8 @@ def scatter__node(self, axis, index, src):
 def scatter__record(self, axis, index, src):
     check_inplace(self, True, index, src)
     node = ScatterBackward0()
-    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
+    node._edge0 = edge_of(self)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
     node.index = index
@@ -1429,13 +1401,11 @@ def scatter_add_cpu(self, axis, index, src):
 
 def scatter_add_node(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_src[0] is not None:
+    if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1445,13 +1415,11 @@ def scatter_add_node(self, axis, index, src):
 
 def scatter_add_record(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_src[0] is not None:
+    if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1488,13 +1456,11 @@ def scatter_add__inplace(self, axis, index, src):
 
 def scatter_add__node(self, axis, index, src):
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (
-        edge_of(self),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_src[0] is not None:
+    if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1505,13 +1471,11 @@ def scatter_add__node(self, axis, index, src):
 def scatter_add__record(self, axis, index, src):
     check_inplace(self, True, index, src)
     node = ScatterAddBackward0()
-    node._edges = to_self, to_src = (
-        edge_of(self),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.axis = axis
-    if to_src[0] is not None:
+    if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
@@ -1535,10 +1499,8 @@ def scatter_reduce_cpu(self, axis, index, src, reduce, *, include_self=True):
 
 def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1554,10 +1516,8 @@ def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
 
 def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1575,7 +1535,7 @@ def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
         ),
     )
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1614,9 +1574,10 @@ def scatter_reduce__inplace(self, axis, index, src, reduce, *, include_self=True
 
 def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
-    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
+    node._edge0 = edge_of(self)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1630,9 +1591,10 @@ def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
 def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True):
     check_inplace(self, True, index, src)
     node = ScatterReduceBackward0()
-    node._edges = (edge_of(self), src._edge or (edge_of(src) if src._flags & EDGED else NO_EDGE))
+    node._edge0 = edge_of(self)
+    node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1658,7 +1620,7 @@ def take_along_axis_cpu(self, indices, axis=-1):
 
 def take_along_axis_node(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices
@@ -1669,7 +1631,7 @@ def take_along_axis_node(self, indices, axis=-1):
 
 def take_along_axis_record(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices
@@ -1698,7 +1660,7 @@ def zero__inplace(self):
 
 def zero__node(self):
     node = ZeroBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -1706,7 +1668,7 @@ def zero__node(self):
 def zero__record(self):
     check_inplace(self, True)
     node = ZeroBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, kernels.indexing.zero_(self._array), "zero_")
     return self

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class AdjugateBackward0(OperatorNode):
+class AdjugateBackward0(OneEdge):
     """_adjugate(Tensor self) -> Tensor
 
     self: adjugate_grad(grad, self)
@@ -49,7 +56,7 @@ class AdjugateBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.adjugate_grad(grad, self),)
 
@@ -72,7 +79,7 @@ class AdjugateBackward0(OperatorNode):
         node.self = FREED
 
 
-class InvOrInfBackward0(OperatorNode):
+class InvOrInfBackward0(OneEdge):
     """_inv_or_inf(Tensor self) -> Tensor
 
     self: inv_grad(grad, result)
@@ -81,10 +88,11 @@ class InvOrInfBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.inv_grad(grad, result),)
 
@@ -104,7 +112,7 @@ class InvOrInfBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LinalgCholeskyBackward0(OperatorNode):
+class LinalgCholeskyBackward0(OneEdge):
     """linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor
 
     self: cholesky_grad(grad, result, upper)
@@ -113,10 +121,11 @@ class LinalgCholeskyBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "upper")
     _saves = ("upper", "result")
     _saves_tensors = ("result",)
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         upper = node.upper
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.cholesky_grad(grad, result, upper),)
@@ -138,7 +147,7 @@ class LinalgCholeskyBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LinalgCrossBackward0(OperatorNode):
+class LinalgCrossBackward0(TwoEdges):
     """linalg_cross(Tensor self, Tensor other, *, int axis=-1) -> Tensor
 
     other: cross_grad(grad, conj(self), other.shape, axis)
@@ -151,13 +160,13 @@ class LinalgCrossBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other_shape = node.other_shape
         axis = node.axis
         self_shape = node.self_shape
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.cross_grad(xp.conj(other), grad, self_shape, axis) if to_self is not None else None,
             xp.cross_grad(grad, xp.conj(self), other_shape, axis) if to_other is not None else None,
@@ -167,7 +176,7 @@ class LinalgCrossBackward0(OperatorNode):
         other_shape = node.other_shape
         axis = node.axis
         self_shape = node.self_shape
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -202,7 +211,7 @@ class LinalgCrossBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class LinalgDetBackward0(OperatorNode):
+class LinalgDetBackward0(OneEdge):
     """linalg_det(Tensor self) -> Tensor
 
     self: det_grad(grad, self)
@@ -214,7 +223,7 @@ class LinalgDetBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.det_grad(grad, self),)
 
@@ -237,7 +246,7 @@ class LinalgDetBackward0(OperatorNode):
         node.self = FREED
 
 
-class LinalgEigBackward0(OperatorNode):
+class LinalgEigBackward0(OneEdge):
     """linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)
 
     self: eig_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors)
@@ -251,7 +260,7 @@ class LinalgEigBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_eigenvalues = grads[0]
         grad_eigenvectors = grads[1]
         eigenvalues = xp.load_output(node, saved_output(node, "eigenvalues"))
@@ -266,7 +275,7 @@ class LinalgEigBackward0(OperatorNode):
         node.eigenvectors = save_output(eigenvectors, 1)
 
 
-class LinalgEighBackward0(OperatorNode):
+class LinalgEighBackward0(OneEdge):
     """linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)
 
     self: eigh_grad(grad_eigenvalues, grad_eigenvectors, eigenvalues, eigenvectors)
@@ -280,7 +289,7 @@ class LinalgEighBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_eigenvalues = grads[0]
         grad_eigenvectors = grads[1]
         eigenvalues = xp.load_output(node, saved_output(node, "eigenvalues"))
@@ -295,7 +304,7 @@ class LinalgEighBackward0(OperatorNode):
         node.eigenvectors = save_output(eigenvectors, 1)
 
 
-class LinalgEigvalsBackward0(OperatorNode):
+class LinalgEigvalsBackward0(OneEdge):
     """linalg_eigvals(Tensor self) -> Tensor
 
     self: eigvals_grad(grad, self)
@@ -307,7 +316,7 @@ class LinalgEigvalsBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.eigvals_grad(grad, self),)
 
@@ -330,7 +339,7 @@ class LinalgEigvalsBackward0(OperatorNode):
         node.self = FREED
 
 
-class LinalgEigvalshBackward0(OperatorNode):
+class LinalgEigvalshBackward0(OneEdge):
     """linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor
 
     self: eigvalsh_grad(grad, self, UPLO)
@@ -342,7 +351,7 @@ class LinalgEigvalshBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         UPLO = node.UPLO
         return (xp.eigvalsh_grad(grad, self, UPLO),)
@@ -367,7 +376,7 @@ class LinalgEigvalshBackward0(OperatorNode):
         node.self = FREED
 
 
-class LinalgExpmBackward0(OperatorNode):
+class LinalgExpmBackward0(OneEdge):
     """linalg_expm(Tensor self) -> Tensor
 
     self: expm_frechet(mh(self), grad)
@@ -379,7 +388,7 @@ class LinalgExpmBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.expm_frechet(xp.mh(self), grad),)
 
@@ -402,7 +411,7 @@ class LinalgExpmBackward0(OperatorNode):
         node.self = FREED
 
 
-class LinalgInvBackward0(OperatorNode):
+class LinalgInvBackward0(OneEdge):
     """linalg_inv(Tensor self) -> Tensor
 
     self: inv_grad(grad, result)
@@ -411,10 +420,11 @@ class LinalgInvBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.inv_grad(grad, result),)
 
@@ -434,7 +444,7 @@ class LinalgInvBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LinalgLstsqBackward0(OperatorNode):
+class LinalgLstsqBackward0(TwoEdges):
     """linalg_lstsq(Tensor self, Tensor other, float? rcond=None) -> (Tensor x, Tensor residuals, Tensor rank, Tensor s)
 
     self, other: lstsq_grad(grads, self, other, x, grad_input_mask)
@@ -448,11 +458,11 @@ class LinalgLstsqBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
         x = xp.load_output(node, saved_output(node, "x"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.lstsq_grad(grads, self, other, x, grad_input_mask)
         return (grad_of_self, grad_of_other)
@@ -464,7 +474,7 @@ class LinalgLstsqBackward0(OperatorNode):
         node.x = save_output(x, 0)
 
 
-class LinalgPinvBackward0(OperatorNode):
+class LinalgPinvBackward0(OneEdge):
     """linalg_pinv(Tensor self, float? rcond=None, bool hermitian=False, *, float? rtol=None) -> Tensor
 
     self: pinv_grad(grad, self, result)
@@ -473,10 +483,11 @@ class LinalgPinvBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.pinv_grad(grad, self, result),)
@@ -506,7 +517,7 @@ class LinalgPinvBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LinalgQrBackward0(OperatorNode):
+class LinalgQrBackward0(OneEdge):
     """linalg_qr(Tensor self, str mode='reduced') -> (Tensor Q, Tensor R)
 
     self: qr_grad(grad_Q, grad_R, Q, R)
@@ -520,7 +531,7 @@ class LinalgQrBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_Q = grads[0]
         grad_R = grads[1]
         Q = xp.load_output(node, saved_output(node, "Q"))
@@ -535,7 +546,7 @@ class LinalgQrBackward0(OperatorNode):
         node.R = save_output(R, 1)
 
 
-class LinalgSlogdetBackward0(OperatorNode):
+class LinalgSlogdetBackward0(OneEdge):
     """linalg_slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)
 
     self: slogdet_grad(grad_sign, grad_logabsdet, self, sign)
@@ -549,7 +560,7 @@ class LinalgSlogdetBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_sign = grads[0]
         grad_logabsdet = grads[1]
         self = xp.load(node, node.self, node.self_v)
@@ -563,7 +574,7 @@ class LinalgSlogdetBackward0(OperatorNode):
         node.sign = save_output(sign, 0)
 
 
-class LinalgSolveBackward0(OperatorNode):
+class LinalgSolveBackward0(TwoEdges):
     """linalg_solve(Tensor self, Tensor other) -> Tensor
 
     self, other: solve_grad(grad, self, result, other.ndim == 1, grad_input_mask)
@@ -572,14 +583,15 @@ class LinalgSolveBackward0(OperatorNode):
     __slots__ = ("other_ndim", "result", "result_c", "self", "self_v")
     _saves = ("self", "other_ndim", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other_ndim = node.other_ndim
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.solve_grad(
             grad, self, result, other_ndim == 1, grad_input_mask
@@ -600,7 +612,7 @@ class LinalgSolveBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.solve_grad(
             grad, self, result, other_ndim == 1, grad_input_mask
@@ -616,7 +628,7 @@ class LinalgSolveBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LinalgSvdBackward0(OperatorNode):
+class LinalgSvdBackward0(OneEdge):
     """linalg_svd(Tensor self, bool full_matrices=True, bool hermitian=False) -> (Tensor U, Tensor S, Tensor Vh)
 
     self: svd_grad(grads, U, S, Vh)
@@ -630,7 +642,7 @@ class LinalgSvdBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         U = xp.load_output(node, saved_output(node, "U"))
         S = xp.load_output(node, saved_output(node, "S"))
         Vh = xp.load_output(node, saved_output(node, "Vh"))
@@ -645,7 +657,7 @@ class LinalgSvdBackward0(OperatorNode):
         node.Vh = save_output(Vh, 2)
 
 
-class LinalgSvdvalsBackward0(OperatorNode):
+class LinalgSvdvalsBackward0(OneEdge):
     """linalg_svdvals(Tensor self) -> Tensor
 
     self: svdvals_grad(grad, self)
@@ -657,7 +669,7 @@ class LinalgSvdvalsBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.svdvals_grad(grad, self),)
 
@@ -680,7 +692,7 @@ class LinalgSvdvalsBackward0(OperatorNode):
         node.self = FREED
 
 
-class LinalgVectorNormBackward0(OperatorNode):
+class LinalgVectorNormBackward0(OneEdge):
     """linalg_vector_norm(Tensor self, *, int[1]? axis=None, bool keepdims=False, Scalar ord=2) -> Tensor
 
     self: vector_norm_grad(grad, self, result, axis, keepdims, ord)
@@ -689,10 +701,11 @@ class LinalgVectorNormBackward0(OperatorNode):
     __slots__ = ("axis", "keepdims", "ord", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ord", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
@@ -734,7 +747,7 @@ def _adjugate_cpu(self):
 
 def _adjugate_node(self):
     node = AdjugateBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -743,7 +756,7 @@ def _adjugate_node(self):
 
 def _adjugate_record(self):
     node = AdjugateBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -764,18 +777,18 @@ def _inv_or_inf_cpu(self):
 
 def _inv_or_inf_node(self):
     node = InvOrInfBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def _inv_or_inf_record(self):
     node = InvOrInfBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     result = recorded(node, kernels.linalg.inv_or_inf(self._array))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -793,7 +806,7 @@ def linalg_cholesky_cpu(self, *, upper=False):
 
 def linalg_cholesky_node(self, *, upper=False):
     node = LinalgCholeskyBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.upper = upper
     return node
@@ -801,12 +814,12 @@ def linalg_cholesky_node(self, *, upper=False):
 
 def linalg_cholesky_record(self, *, upper=False):
     node = LinalgCholeskyBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.upper = upper
     result = recorded(node, kernels.linalg.cholesky(self._array, upper=upper))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -824,12 +837,10 @@ def linalg_cross_cpu(self, other, *, axis=-1):
 
 def linalg_cross_node(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -837,7 +848,7 @@ def linalg_cross_node(self, other, *, axis=-1):
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -847,12 +858,10 @@ def linalg_cross_node(self, other, *, axis=-1):
 
 def linalg_cross_record(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -860,7 +869,7 @@ def linalg_cross_record(self, other, *, axis=-1):
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -886,7 +895,7 @@ def linalg_det_cpu(self):
 
 def linalg_det_node(self):
     node = LinalgDetBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -895,7 +904,7 @@ def linalg_det_node(self):
 
 def linalg_det_record(self):
     node = LinalgDetBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -916,14 +925,14 @@ def linalg_eig_cpu(self):
 
 def linalg_eig_node(self):
     node = LinalgEigBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def linalg_eig_record(self):
     node = LinalgEigBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     eigenvalues, eigenvectors = recorded_several(
         node, kernels.linalg.eig(self._array), (True, True)
@@ -947,14 +956,14 @@ def linalg_eigh_cpu(self, UPLO="L"):
 
 def linalg_eigh_node(self, UPLO="L"):
     node = LinalgEighBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def linalg_eigh_record(self, UPLO="L"):
     node = LinalgEighBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     eigenvalues, eigenvectors = recorded_several(
         node, kernels.linalg.eigh(self._array, UPLO), (True, True)
@@ -978,7 +987,7 @@ def linalg_eigvals_cpu(self):
 
 def linalg_eigvals_node(self):
     node = LinalgEigvalsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -987,7 +996,7 @@ def linalg_eigvals_node(self):
 
 def linalg_eigvals_record(self):
     node = LinalgEigvalsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1008,7 +1017,7 @@ def linalg_eigvalsh_cpu(self, UPLO="L"):
 
 def linalg_eigvalsh_node(self, UPLO="L"):
     node = LinalgEigvalshBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1018,7 +1027,7 @@ def linalg_eigvalsh_node(self, UPLO="L"):
 
 def linalg_eigvalsh_record(self, UPLO="L"):
     node = LinalgEigvalshBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1040,7 +1049,7 @@ def linalg_expm_cpu(self):
 
 def linalg_expm_node(self):
     node = LinalgExpmBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1049,7 +1058,7 @@ def linalg_expm_node(self):
 
 def linalg_expm_record(self):
     node = LinalgExpmBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1070,18 +1079,18 @@ def linalg_inv_cpu(self):
 
 def linalg_inv_node(self):
     node = LinalgInvBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def linalg_inv_record(self):
     node = LinalgInvBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     result = recorded(node, kernels.linalg.inv(self._array))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1099,10 +1108,8 @@ def linalg_lstsq_cpu(self, other, rcond=None):
 
 def linalg_lstsq_node(self, other, rcond=None):
     node = LinalgLstsqBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1113,10 +1120,8 @@ def linalg_lstsq_node(self, other, rcond=None):
 
 def linalg_lstsq_record(self, other, rcond=None):
     node = LinalgLstsqBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1150,7 +1155,7 @@ def linalg_pinv_cpu(self, rcond=None, hermitian=False, *, rtol=None):
 
 def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
     node = LinalgPinvBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1159,13 +1164,13 @@ def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
 
 def linalg_pinv_record(self, rcond=None, hermitian=False, *, rtol=None):
     node = LinalgPinvBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, kernels.linalg.pinv(self._array, rcond, hermitian, rtol=rtol))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1183,14 +1188,14 @@ def linalg_qr_cpu(self, mode="reduced"):
 
 def linalg_qr_node(self, mode="reduced"):
     node = LinalgQrBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def linalg_qr_record(self, mode="reduced"):
     node = LinalgQrBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     Q, R = recorded_several(node, kernels.linalg.qr(self._array, mode), (True, True))
     node.save_outputs(Q, R)
@@ -1212,7 +1217,7 @@ def linalg_slogdet_cpu(self):
 
 def linalg_slogdet_node(self):
     node = LinalgSlogdetBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1221,7 +1226,7 @@ def linalg_slogdet_node(self):
 
 def linalg_slogdet_record(self):
     node = LinalgSlogdetBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1245,10 +1250,8 @@ def linalg_solve_cpu(self, other):
 
 def linalg_solve_node(self, other):
     node = LinalgSolveBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1258,17 +1261,15 @@ def linalg_solve_node(self, other):
 
 def linalg_solve_record(self, other):
     node = LinalgSolveBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other_ndim = other.ndim
     result = recorded(node, kernels.linalg.solve(self._array, other._array))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1286,14 +1287,14 @@ def linalg_svd_cpu(self, full_matrices=True, hermitian=False):
 
 def linalg_svd_node(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def linalg_svd_record(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     U, S, Vh = recorded_several(
         node, kernels.linalg.svd(self._array, full_matrices, hermitian), (True, True, True)
@@ -1317,7 +1318,7 @@ def linalg_svdvals_cpu(self):
 
 def linalg_svdvals_node(self):
     node = LinalgSvdvalsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1326,7 +1327,7 @@ def linalg_svdvals_node(self):
 
 def linalg_svdvals_record(self):
     node = LinalgSvdvalsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1347,7 +1348,7 @@ def linalg_vector_norm_cpu(self, *, axis=None, keepdims=False, ord=2):
 
 def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
     node = LinalgVectorNormBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1359,7 +1360,7 @@ def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
 
 def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
     node = LinalgVectorNormBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1370,7 +1371,7 @@ def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
         node, kernels.linalg.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord)
     )
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 

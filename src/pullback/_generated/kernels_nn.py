@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class DropoutBackward0(OperatorNode):
+class DropoutBackward0(OneEdge):
     """_dropout(Tensor self, float p, Generator? generator=None) -> (Tensor output, Tensor mask)
 
     self: _masked_scale(grad, mask, dropout_scale(p))
@@ -51,7 +58,7 @@ class DropoutBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         p = node.p
@@ -65,7 +72,7 @@ class DropoutBackward0(OperatorNode):
         node.mask = save_output(mask, 1)
 
 
-class EmbeddingBackwardBackward0(OperatorNode):
+class EmbeddingBackwardBackward0(OneEdge):
     """_embedding_backward(Tensor grad_output, Tensor indices, int rows, int? padding_idx=None) -> Tensor
 
     grad_output: embedding_rows(grad, indices, padding_idx)
@@ -77,7 +84,7 @@ class EmbeddingBackwardBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         indices = xp.load(node, node.indices, node.indices_v)
         padding_idx = node.padding_idx
         return (xp.embedding_rows(grad, indices, padding_idx),)
@@ -102,7 +109,7 @@ class EmbeddingBackwardBackward0(OperatorNode):
         node.indices = FREED
 
 
-class MaskedScaleBackward0(OperatorNode):
+class MaskedScaleBackward0(OneEdge):
     """_masked_scale(Tensor self, Tensor mask, float scale) -> Tensor
 
     self: _masked_scale(grad, mask, scale)
@@ -114,7 +121,7 @@ class MaskedScaleBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         mask = xp.load(node, node.mask, node.mask_v)
         scale = node.scale
         return (xp._masked_scale(grad, mask, scale),)
@@ -139,7 +146,7 @@ class MaskedScaleBackward0(OperatorNode):
         node.mask = FREED
 
 
-class SafeSoftmaxBackward0(OperatorNode):
+class SafeSoftmaxBackward0(OneEdge):
     """_safe_softmax(Tensor self, int axis=-1) -> Tensor
 
     self: softmax_vjp(grad, result, axis)
@@ -148,10 +155,11 @@ class SafeSoftmaxBackward0(OperatorNode):
     __slots__ = ("axis", "result", "result_c")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.softmax_vjp(grad, result, axis),)
@@ -173,7 +181,7 @@ class SafeSoftmaxBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class EmbeddingBackward0(OperatorNode):
+class EmbeddingBackward0(OneEdge):
     """embedding(Tensor self, Tensor weight, int? padding_idx=None) -> Tensor
 
     weight: _embedding_backward(grad, self, weight.shape[0], padding_idx)
@@ -185,7 +193,7 @@ class EmbeddingBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         weight_shape = node.weight_shape
         padding_idx = node.padding_idx
@@ -212,7 +220,7 @@ class EmbeddingBackward0(OperatorNode):
         node.self = FREED
 
 
-class LinearBackward0(OperatorNode):
+class LinearBackward0(ManyEdges):
     """linear(Tensor self, Tensor weight, Tensor? bias=None) -> Tensor
 
     bias: grad
@@ -229,7 +237,7 @@ class LinearBackward0(OperatorNode):
             return (None,) * len(node._edges)
         weight = xp.load(node, node.weight, node.weight_v)
         self = xp.load(node, node.self, node.self_v)
-        (to_self, _), (to_weight, _), (to_bias, _) = node._edges
+        to_self, to_weight, to_bias = node._edges
         return (
             xp.linear(grad, xp.matrix_transpose(xp.conj(weight))) if to_self is not None else None,
             xp.linear_weight(grad, self) if to_weight is not None else None,
@@ -237,7 +245,7 @@ class LinearBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_weight, _), (to_bias, _) = node._edges
+        to_self, to_weight, to_bias = node._edges
         if to_bias is not None:
             grad_of_bias = grad
         else:
@@ -282,7 +290,7 @@ def _dropout_cpu(self, p, generator=None):
 
 def _dropout_node(self, p, generator=None):
     node = DropoutBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.p = p
     return node
@@ -290,7 +298,7 @@ def _dropout_node(self, p, generator=None):
 
 def _dropout_record(self, p, generator=None):
     node = DropoutBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.p = p
     output, mask = recorded_several(
@@ -316,8 +324,8 @@ def _embedding_backward_cpu(grad_output, indices, rows, padding_idx=None):
 
 def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
     node = EmbeddingBackwardBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.indices = indices
@@ -328,8 +336,8 @@ def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
 
 def _embedding_backward_record(grad_output, indices, rows, padding_idx=None):
     node = EmbeddingBackwardBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.indices = indices
@@ -354,7 +362,7 @@ def _masked_scale_cpu(self, mask, scale):
 
 def _masked_scale_node(self, mask, scale):
     node = MaskedScaleBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -364,7 +372,7 @@ def _masked_scale_node(self, mask, scale):
 
 def _masked_scale_record(self, mask, scale):
     node = MaskedScaleBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
@@ -386,7 +394,7 @@ def _safe_softmax_cpu(self, axis=-1):
 
 def _safe_softmax_node(self, axis=-1):
     node = SafeSoftmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     return node
@@ -394,12 +402,12 @@ def _safe_softmax_node(self, axis=-1):
 
 def _safe_softmax_record(self, axis=-1):
     node = SafeSoftmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     result = recorded(node, kernels.nn.safe_softmax(self._array, axis))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -421,7 +429,7 @@ def embedding_cpu(self, weight, padding_idx=None):
 
 def embedding_node(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
-    node._edges = (weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),)
+    node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -432,7 +440,7 @@ def embedding_node(self, weight, padding_idx=None):
 
 def embedding_record(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
-    node._edges = (weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),)
+    node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -458,19 +466,17 @@ def linear_cpu(self, weight, bias=None):
 def linear_node(self, weight, bias=None):
     node = LinearBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-        NO_EDGE
-        if bias is None
-        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
+        None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
     node._hooks = None
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -481,19 +487,17 @@ def linear_node(self, weight, bias=None):
 def linear_record(self, weight, bias=None):
     node = LinearBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-        NO_EDGE
-        if bias is None
-        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
+        None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
     node._hooks = None
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class EluCurveBackward0(OperatorNode):
+class EluCurveBackward0(OneEdge):
     """_elu_curve(Tensor self, float alpha, float scale, float input_scale) -> Tensor
 
     self: grad * input_scale * result
@@ -46,12 +53,13 @@ class EluCurveBackward0(OperatorNode):
     __slots__ = ("input_scale", "result", "result_c")
     _saves = ("input_scale", "result")
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         input_scale = node.input_scale
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * input_scale * result,)
@@ -73,7 +81,7 @@ class EluCurveBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class EluSlopeBackward0(OperatorNode):
+class EluSlopeBackward0(OneEdge):
     """_elu_slope(Tensor self, float alpha, float scale, float input_scale) -> Tensor
 
     self: grad * _elu_curve(self, alpha, scale, input_scale)
@@ -86,7 +94,7 @@ class EluSlopeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         alpha = node.alpha
         scale = node.scale
@@ -115,7 +123,7 @@ class EluSlopeBackward0(OperatorNode):
         node.self = FREED
 
 
-class GeluSlopeBackward0(OperatorNode):
+class GeluSlopeBackward0(OneEdge):
     """_gelu_slope(Tensor self, *, str approximate='none') -> Tensor
 
     self: grad * gelu_curve(self, approximate)
@@ -128,7 +136,7 @@ class GeluSlopeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         approximate = node.approximate
         return (grad * xp.gelu_curve(self, approximate),)
@@ -153,7 +161,7 @@ class GeluSlopeBackward0(OperatorNode):
         node.self = FREED
 
 
-class HardswishSlopeBackward0(OperatorNode):
+class HardswishSlopeBackward0(OneEdge):
     """_hardswish_slope(Tensor self) -> Tensor
 
     self: _pass_between(grad, self, -3.0, 3.0) / 3
@@ -166,7 +174,7 @@ class HardswishSlopeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
 
@@ -189,7 +197,7 @@ class HardswishSlopeBackward0(OperatorNode):
         node.self = FREED
 
 
-class LogsigmoidSlopeBackward0(OperatorNode):
+class LogsigmoidSlopeBackward0(OneEdge):
     """_logsigmoid_slope(Tensor self) -> Tensor
 
     self: grad * result * (result - 1)
@@ -198,12 +206,13 @@ class LogsigmoidSlopeBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * result * (result - 1),)
 
@@ -223,7 +232,7 @@ class LogsigmoidSlopeBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class MishSlopeBackward0(OperatorNode):
+class MishSlopeBackward0(OneEdge):
     """_mish_slope(Tensor self) -> Tensor
 
     self: grad * mish_curve(self)
@@ -236,7 +245,7 @@ class MishSlopeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.mish_curve(self),)
 
@@ -259,7 +268,7 @@ class MishSlopeBackward0(OperatorNode):
         node.self = FREED
 
 
-class PassAboveBackward0(OperatorNode):
+class PassAboveBackward0(OneEdge):
     """_pass_above(Tensor grad_output, Tensor self, float bound) -> Tensor
 
     grad_output: _pass_above(grad, self, bound)
@@ -271,7 +280,7 @@ class PassAboveBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         bound = node.bound
         return (xp._pass_above(grad, self, bound),)
@@ -296,7 +305,7 @@ class PassAboveBackward0(OperatorNode):
         node.self = FREED
 
 
-class PassBetweenBackward0(OperatorNode):
+class PassBetweenBackward0(OneEdge):
     """_pass_between(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
     grad_output: _pass_between(grad, self, low, high)
@@ -308,7 +317,7 @@ class PassBetweenBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         low = node.low
         high = node.high
@@ -335,7 +344,7 @@ class PassBetweenBackward0(OperatorNode):
         node.self = FREED
 
 
-class PassLeakyBackward0(OperatorNode):
+class PassLeakyBackward0(OneEdge):
     """_pass_leaky(Tensor grad_output, Tensor self, float slope) -> Tensor
 
     grad_output: _pass_leaky(grad, self, slope)
@@ -347,7 +356,7 @@ class PassLeakyBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         slope = node.slope
         return (xp._pass_leaky(grad, self, slope),)
@@ -372,7 +381,7 @@ class PassLeakyBackward0(OperatorNode):
         node.self = FREED
 
 
-class PassOutsideBackward0(OperatorNode):
+class PassOutsideBackward0(OneEdge):
     """_pass_outside(Tensor grad_output, Tensor self, float low, float high) -> Tensor
 
     grad_output: _pass_outside(grad, self, low, high)
@@ -384,7 +393,7 @@ class PassOutsideBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         low = node.low
         high = node.high
@@ -411,7 +420,7 @@ class PassOutsideBackward0(OperatorNode):
         node.self = FREED
 
 
-class PreluBackward0(OperatorNode):
+class PreluBackward0(TwoEdges):
     """_prelu(Tensor self, Tensor weight) -> Tensor
 
     self: where(self > 0, grad, grad * weight)
@@ -424,10 +433,10 @@ class PreluBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         weight = xp.load(node, node.weight, node.weight_v)
-        (to_self, _), (to_weight, _) = node._edges
+        to_self, to_weight = node._edge0, node._edge1
         return (
             xp.where(self > 0, grad, grad * weight) if to_self is not None else None,
             xp.where(self > 0, 0, grad * self) if to_weight is not None else None,
@@ -443,7 +452,7 @@ class PreluBackward0(OperatorNode):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        (to_self, _), (to_weight, _) = node._edges
+        to_self, to_weight = node._edge0, node._edge1
         if to_self is not None:
             weight = node.weight
             if (
@@ -469,7 +478,7 @@ class PreluBackward0(OperatorNode):
         node.self = node.weight = FREED
 
 
-class SiluSlopeBackward0(OperatorNode):
+class SiluSlopeBackward0(OneEdge):
     """_silu_slope(Tensor self) -> Tensor
 
     self: grad * silu_curve(self)
@@ -482,7 +491,7 @@ class SiluSlopeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.silu_curve(self),)
 
@@ -505,7 +514,7 @@ class SiluSlopeBackward0(OperatorNode):
         node.self = FREED
 
 
-class CeluBackward0(OperatorNode):
+class CeluBackward0(OneEdge):
     """celu(Tensor self, float alpha=1.0) -> Tensor
 
     self: grad * _elu_slope(self, alpha, 1.0, 1.0 / alpha)
@@ -518,7 +527,7 @@ class CeluBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
@@ -543,7 +552,7 @@ class CeluBackward0(OperatorNode):
         node.self = FREED
 
 
-class EluBackward0(OperatorNode):
+class EluBackward0(OneEdge):
     """elu(Tensor self, float alpha=1.0) -> Tensor
 
     self: grad * _elu_slope(self, alpha, 1.0, 1.0)
@@ -556,7 +565,7 @@ class EluBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
@@ -581,7 +590,7 @@ class EluBackward0(OperatorNode):
         node.self = FREED
 
 
-class GeluBackward0(OperatorNode):
+class GeluBackward0(OneEdge):
     """gelu(Tensor self, *, str approximate='none') -> Tensor
 
     self: grad * _gelu_slope(self, approximate=approximate)
@@ -594,7 +603,7 @@ class GeluBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         approximate = node.approximate
         return (grad * xp._gelu_slope(self, approximate=approximate),)
@@ -619,7 +628,7 @@ class GeluBackward0(OperatorNode):
         node.self = FREED
 
 
-class HardshrinkBackward0(OperatorNode):
+class HardshrinkBackward0(OneEdge):
     """hardshrink(Tensor self, float lambd=0.5) -> Tensor
 
     self: _pass_outside(grad, self, -lambd, lambd)
@@ -631,7 +640,7 @@ class HardshrinkBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -656,7 +665,7 @@ class HardshrinkBackward0(OperatorNode):
         node.self = FREED
 
 
-class HardsigmoidBackward0(OperatorNode):
+class HardsigmoidBackward0(OneEdge):
     """hardsigmoid(Tensor self) -> Tensor
 
     self: _pass_between(grad, self, -3.0, 3.0) / 6
@@ -669,7 +678,7 @@ class HardsigmoidBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
 
@@ -692,7 +701,7 @@ class HardsigmoidBackward0(OperatorNode):
         node.self = FREED
 
 
-class HardswishBackward0(OperatorNode):
+class HardswishBackward0(OneEdge):
     """hardswish(Tensor self) -> Tensor
 
     self: grad * _hardswish_slope(self)
@@ -705,7 +714,7 @@ class HardswishBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._hardswish_slope(self),)
 
@@ -728,7 +737,7 @@ class HardswishBackward0(OperatorNode):
         node.self = FREED
 
 
-class HardtanhBackward0(OperatorNode):
+class HardtanhBackward0(OneEdge):
     """hardtanh(Tensor self, float min_val=-1.0, float max_val=1.0) -> Tensor
 
     self: _pass_between(grad, self, min_val, max_val)
@@ -740,7 +749,7 @@ class HardtanhBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         min_val = node.min_val
         max_val = node.max_val
@@ -767,7 +776,7 @@ class HardtanhBackward0(OperatorNode):
         node.self = FREED
 
 
-class LeakyReluBackward0(OperatorNode):
+class LeakyReluBackward0(OneEdge):
     """leaky_relu(Tensor self, float negative_slope=0.01) -> Tensor
 
     self: _pass_leaky(grad, self, negative_slope)
@@ -779,7 +788,7 @@ class LeakyReluBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         negative_slope = node.negative_slope
         return (xp._pass_leaky(grad, self, negative_slope),)
@@ -804,7 +813,7 @@ class LeakyReluBackward0(OperatorNode):
         node.self = FREED
 
 
-class LogSoftmaxBackward0(OperatorNode):
+class LogSoftmaxBackward0(OneEdge):
     """log_softmax(Tensor self, int axis=-1) -> Tensor
 
     self: grad - exp(result) * sum(grad, axis, True)
@@ -813,11 +822,12 @@ class LogSoftmaxBackward0(OperatorNode):
     __slots__ = ("axis", "result", "result_c")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad - xp.exp(result) * xp.sum(grad, axis, True),)
@@ -839,7 +849,7 @@ class LogSoftmaxBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LogsigmoidBackward0(OperatorNode):
+class LogsigmoidBackward0(OneEdge):
     """logsigmoid(Tensor self) -> Tensor
 
     self: grad * _logsigmoid_slope(self)
@@ -852,7 +862,7 @@ class LogsigmoidBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._logsigmoid_slope(self),)
 
@@ -875,7 +885,7 @@ class LogsigmoidBackward0(OperatorNode):
         node.self = FREED
 
 
-class MishBackward0(OperatorNode):
+class MishBackward0(OneEdge):
     """mish(Tensor self) -> Tensor
 
     self: grad * _mish_slope(self)
@@ -888,7 +898,7 @@ class MishBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._mish_slope(self),)
 
@@ -911,7 +921,7 @@ class MishBackward0(OperatorNode):
         node.self = FREED
 
 
-class ReluBackward0(OperatorNode):
+class ReluBackward0(OneEdge):
     """relu(Tensor self) -> Tensor
 
     self: _pass_above(grad, result, 0.0)
@@ -920,10 +930,11 @@ class ReluBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp._pass_above(grad, result, 0.0),)
 
@@ -943,7 +954,7 @@ class ReluBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class Relu6Backward0(OperatorNode):
+class Relu6Backward0(OneEdge):
     """relu6(Tensor self) -> Tensor
 
     self: _pass_between(grad, self, 0.0, 6.0)
@@ -955,7 +966,7 @@ class Relu6Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp._pass_between(grad, self, 0.0, 6.0),)
 
@@ -978,7 +989,7 @@ class Relu6Backward0(OperatorNode):
         node.self = FREED
 
 
-class SeluBackward0(OperatorNode):
+class SeluBackward0(OneEdge):
     """selu(Tensor self) -> Tensor
 
     self: grad * _elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0)
@@ -991,7 +1002,7 @@ class SeluBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
 
@@ -1014,7 +1025,7 @@ class SeluBackward0(OperatorNode):
         node.self = FREED
 
 
-class SiluBackward0(OperatorNode):
+class SiluBackward0(OneEdge):
     """silu(Tensor self) -> Tensor
 
     self: grad * _silu_slope(self)
@@ -1027,7 +1038,7 @@ class SiluBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp._silu_slope(self),)
 
@@ -1050,7 +1061,7 @@ class SiluBackward0(OperatorNode):
         node.self = FREED
 
 
-class SoftmaxBackward0(OperatorNode):
+class SoftmaxBackward0(OneEdge):
     """softmax(Tensor self, int axis=-1) -> Tensor
 
     self: softmax_vjp(grad, result, axis)
@@ -1059,10 +1070,11 @@ class SoftmaxBackward0(OperatorNode):
     __slots__ = ("axis", "result", "result_c")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.softmax_vjp(grad, result, axis),)
@@ -1084,7 +1096,7 @@ class SoftmaxBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SoftshrinkBackward0(OperatorNode):
+class SoftshrinkBackward0(OneEdge):
     """softshrink(Tensor self, float lambd=0.5) -> Tensor
 
     self: _pass_outside(grad, self, -lambd, lambd)
@@ -1096,7 +1108,7 @@ class SoftshrinkBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -1121,7 +1133,7 @@ class SoftshrinkBackward0(OperatorNode):
         node.self = FREED
 
 
-class SoftsignBackward0(OperatorNode):
+class SoftsignBackward0(OneEdge):
     """softsign(Tensor self) -> Tensor
 
     self: grad / (1 + abs(self)) / (1 + abs(self))
@@ -1134,7 +1146,7 @@ class SoftsignBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / (1 + xp.abs(self)) / (1 + xp.abs(self)),)
 
@@ -1157,7 +1169,7 @@ class SoftsignBackward0(OperatorNode):
         node.self = FREED
 
 
-class TanhshrinkBackward0(OperatorNode):
+class TanhshrinkBackward0(OneEdge):
     """tanhshrink(Tensor self) -> Tensor
 
     self: grad * conj(square(self - result))
@@ -1166,11 +1178,12 @@ class TanhshrinkBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(xp.square(self - result)),)
@@ -1200,7 +1213,7 @@ class TanhshrinkBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class ThresholdBackward0(OperatorNode):
+class ThresholdBackward0(OneEdge):
     """threshold(Tensor self, float threshold, float value) -> Tensor
 
     self: _pass_above(grad, self, threshold)
@@ -1212,7 +1225,7 @@ class ThresholdBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         threshold = node.threshold
         return (xp._pass_above(grad, self, threshold),)
@@ -1243,7 +1256,7 @@ def _elu_curve_cpu(self, alpha, scale, input_scale):
 
 def _elu_curve_node(self, alpha, scale, input_scale):
     node = EluCurveBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.input_scale = input_scale
     return node
@@ -1251,7 +1264,7 @@ def _elu_curve_node(self, alpha, scale, input_scale):
 
 def _elu_curve_record(self, alpha, scale, input_scale):
     node = EluCurveBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.input_scale = input_scale
     array = kernels.nn_activation.elu_curve(self._array, alpha, scale, input_scale)
@@ -1262,12 +1275,12 @@ def _elu_curve_record(self, alpha, scale, input_scale):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1285,7 +1298,7 @@ def _elu_slope_cpu(self, alpha, scale, input_scale):
 
 def _elu_slope_node(self, alpha, scale, input_scale):
     node = EluSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1297,7 +1310,7 @@ def _elu_slope_node(self, alpha, scale, input_scale):
 
 def _elu_slope_record(self, alpha, scale, input_scale):
     node = EluSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1312,7 +1325,7 @@ def _elu_slope_record(self, alpha, scale, input_scale):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1333,7 +1346,7 @@ def _gelu_slope_cpu(self, *, approximate="none"):
 
 def _gelu_slope_node(self, *, approximate="none"):
     node = GeluSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1343,7 +1356,7 @@ def _gelu_slope_node(self, *, approximate="none"):
 
 def _gelu_slope_record(self, *, approximate="none"):
     node = GeluSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1356,7 +1369,7 @@ def _gelu_slope_record(self, *, approximate="none"):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1377,7 +1390,7 @@ def _hardswish_slope_cpu(self):
 
 def _hardswish_slope_node(self):
     node = HardswishSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1386,7 +1399,7 @@ def _hardswish_slope_node(self):
 
 def _hardswish_slope_record(self):
     node = HardswishSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1398,7 +1411,7 @@ def _hardswish_slope_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1419,14 +1432,14 @@ def _logsigmoid_slope_cpu(self):
 
 def _logsigmoid_slope_node(self):
     node = LogsigmoidSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def _logsigmoid_slope_record(self):
     node = LogsigmoidSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = kernels.nn_activation.logsigmoid_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -1436,12 +1449,12 @@ def _logsigmoid_slope_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1459,7 +1472,7 @@ def _mish_slope_cpu(self):
 
 def _mish_slope_node(self):
     node = MishSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1468,7 +1481,7 @@ def _mish_slope_node(self):
 
 def _mish_slope_record(self):
     node = MishSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1480,7 +1493,7 @@ def _mish_slope_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1501,8 +1514,8 @@ def _pass_above_cpu(grad_output, self, bound):
 
 def _pass_above_node(grad_output, self, bound):
     node = PassAboveBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1513,8 +1526,8 @@ def _pass_above_node(grad_output, self, bound):
 
 def _pass_above_record(grad_output, self, bound):
     node = PassAboveBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1528,7 +1541,7 @@ def _pass_above_record(grad_output, self, bound):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1549,8 +1562,8 @@ def _pass_between_cpu(grad_output, self, low, high):
 
 def _pass_between_node(grad_output, self, low, high):
     node = PassBetweenBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1562,8 +1575,8 @@ def _pass_between_node(grad_output, self, low, high):
 
 def _pass_between_record(grad_output, self, low, high):
     node = PassBetweenBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1578,7 +1591,7 @@ def _pass_between_record(grad_output, self, low, high):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1599,8 +1612,8 @@ def _pass_leaky_cpu(grad_output, self, slope):
 
 def _pass_leaky_node(grad_output, self, slope):
     node = PassLeakyBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1611,8 +1624,8 @@ def _pass_leaky_node(grad_output, self, slope):
 
 def _pass_leaky_record(grad_output, self, slope):
     node = PassLeakyBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1626,7 +1639,7 @@ def _pass_leaky_record(grad_output, self, slope):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1647,8 +1660,8 @@ def _pass_outside_cpu(grad_output, self, low, high):
 
 def _pass_outside_node(grad_output, self, low, high):
     node = PassOutsideBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1660,8 +1673,8 @@ def _pass_outside_node(grad_output, self, low, high):
 
 def _pass_outside_record(grad_output, self, low, high):
     node = PassOutsideBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.self = self
@@ -1676,7 +1689,7 @@ def _pass_outside_record(grad_output, self, low, high):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1697,14 +1710,12 @@ def _prelu_cpu(self, weight):
 
 def _prelu_node(self, weight):
     node = PreluBackward0()
-    node._edges = to_self, to_weight = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -1714,14 +1725,12 @@ def _prelu_node(self, weight):
 
 def _prelu_record(self, weight):
     node = PreluBackward0()
-    node._edges = to_self, to_weight = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -1734,7 +1743,7 @@ def _prelu_record(self, weight):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1755,7 +1764,7 @@ def _silu_slope_cpu(self):
 
 def _silu_slope_node(self):
     node = SiluSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1764,7 +1773,7 @@ def _silu_slope_node(self):
 
 def _silu_slope_record(self):
     node = SiluSlopeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1776,7 +1785,7 @@ def _silu_slope_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1797,7 +1806,7 @@ def celu_cpu(self, alpha=1.0):
 
 def celu_node(self, alpha=1.0):
     node = CeluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1807,7 +1816,7 @@ def celu_node(self, alpha=1.0):
 
 def celu_record(self, alpha=1.0):
     node = CeluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1820,7 +1829,7 @@ def celu_record(self, alpha=1.0):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1847,9 +1856,9 @@ def celu__inplace(self, alpha=1.0):
 
 def celu__node(self, alpha=1.0):
     node = CeluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
 
@@ -1857,9 +1866,9 @@ def celu__node(self, alpha=1.0):
 def celu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = CeluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, kernels.nn_activation.celu(self._array, alpha), "celu_")
     return self
@@ -1871,7 +1880,7 @@ def elu_cpu(self, alpha=1.0):
 
 def elu_node(self, alpha=1.0):
     node = EluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1881,7 +1890,7 @@ def elu_node(self, alpha=1.0):
 
 def elu_record(self, alpha=1.0):
     node = EluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1894,7 +1903,7 @@ def elu_record(self, alpha=1.0):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1921,9 +1930,9 @@ def elu__inplace(self, alpha=1.0):
 
 def elu__node(self, alpha=1.0):
     node = EluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
 
@@ -1931,9 +1940,9 @@ def elu__node(self, alpha=1.0):
 def elu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = EluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, kernels.nn_activation.elu(self._array, alpha), "elu_")
     return self
@@ -1945,7 +1954,7 @@ def gelu_cpu(self, *, approximate="none"):
 
 def gelu_node(self, *, approximate="none"):
     node = GeluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1955,7 +1964,7 @@ def gelu_node(self, *, approximate="none"):
 
 def gelu_record(self, *, approximate="none"):
     node = GeluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1968,7 +1977,7 @@ def gelu_record(self, *, approximate="none"):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1989,7 +1998,7 @@ def hardshrink_cpu(self, lambd=0.5):
 
 def hardshrink_node(self, lambd=0.5):
     node = HardshrinkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1999,7 +2008,7 @@ def hardshrink_node(self, lambd=0.5):
 
 def hardshrink_record(self, lambd=0.5):
     node = HardshrinkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2012,7 +2021,7 @@ def hardshrink_record(self, lambd=0.5):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2033,7 +2042,7 @@ def hardsigmoid_cpu(self):
 
 def hardsigmoid_node(self):
     node = HardsigmoidBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2042,7 +2051,7 @@ def hardsigmoid_node(self):
 
 def hardsigmoid_record(self):
     node = HardsigmoidBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2054,7 +2063,7 @@ def hardsigmoid_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2075,7 +2084,7 @@ def hardswish_cpu(self):
 
 def hardswish_node(self):
     node = HardswishBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2084,7 +2093,7 @@ def hardswish_node(self):
 
 def hardswish_record(self):
     node = HardswishBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2096,7 +2105,7 @@ def hardswish_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2117,7 +2126,7 @@ def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):
 
 def hardtanh_node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2128,7 +2137,7 @@ def hardtanh_node(self, min_val=-1.0, max_val=1.0):
 
 def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2142,7 +2151,7 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2171,9 +2180,9 @@ def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
 
 def hardtanh__node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
     return node
@@ -2182,9 +2191,9 @@ def hardtanh__node(self, min_val=-1.0, max_val=1.0):
 def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, True)
     node = HardtanhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
     record_inplace(
@@ -2199,7 +2208,7 @@ def leaky_relu_cpu(self, negative_slope=0.01):
 
 def leaky_relu_node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2209,7 +2218,7 @@ def leaky_relu_node(self, negative_slope=0.01):
 
 def leaky_relu_record(self, negative_slope=0.01):
     node = LeakyReluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2222,7 +2231,7 @@ def leaky_relu_record(self, negative_slope=0.01):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2251,9 +2260,9 @@ def leaky_relu__inplace(self, negative_slope=0.01):
 
 def leaky_relu__node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     return node
 
@@ -2261,9 +2270,9 @@ def leaky_relu__node(self, negative_slope=0.01):
 def leaky_relu__record(self, negative_slope=0.01):
     check_inplace(self, True)
     node = LeakyReluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     record_inplace(
         node, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_"
@@ -2277,7 +2286,7 @@ def log_softmax_cpu(self, axis=-1):
 
 def log_softmax_node(self, axis=-1):
     node = LogSoftmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     return node
@@ -2285,12 +2294,12 @@ def log_softmax_node(self, axis=-1):
 
 def log_softmax_record(self, axis=-1):
     node = LogSoftmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     result = recorded(node, kernels.nn_activation.log_softmax(self._array, axis))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -2308,7 +2317,7 @@ def logsigmoid_cpu(self):
 
 def logsigmoid_node(self):
     node = LogsigmoidBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2317,7 +2326,7 @@ def logsigmoid_node(self):
 
 def logsigmoid_record(self):
     node = LogsigmoidBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2329,7 +2338,7 @@ def logsigmoid_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2350,7 +2359,7 @@ def mish_cpu(self):
 
 def mish_node(self):
     node = MishBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2359,7 +2368,7 @@ def mish_node(self):
 
 def mish_record(self):
     node = MishBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2371,7 +2380,7 @@ def mish_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2392,14 +2401,14 @@ def relu_cpu(self):
 
 def relu_node(self):
     node = ReluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def relu_record(self):
     node = ReluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = kernels.nn_activation.relu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -2409,12 +2418,12 @@ def relu_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -2432,7 +2441,7 @@ def relu6_cpu(self):
 
 def relu6_node(self):
     node = Relu6Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2441,7 +2450,7 @@ def relu6_node(self):
 
 def relu6_record(self):
     node = Relu6Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2453,7 +2462,7 @@ def relu6_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2480,7 +2489,7 @@ def relu__inplace(self):
 
 def relu__node(self):
     node = ReluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -2488,7 +2497,7 @@ def relu__node(self):
 def relu__record(self):
     check_inplace(self, True)
     node = ReluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, kernels.nn_activation.relu(self._array), "relu_")
     node.save_outputs(self)
@@ -2501,7 +2510,7 @@ def selu_cpu(self):
 
 def selu_node(self):
     node = SeluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2510,7 +2519,7 @@ def selu_node(self):
 
 def selu_record(self):
     node = SeluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2522,7 +2531,7 @@ def selu_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2551,18 +2560,18 @@ def selu__inplace(self):
 
 def selu__node(self):
     node = SeluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def selu__record(self):
     check_inplace(self, True)
     node = SeluBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, kernels.nn_activation.selu(self._array), "selu_")
     return self
 
@@ -2573,7 +2582,7 @@ def silu_cpu(self):
 
 def silu_node(self):
     node = SiluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2582,7 +2591,7 @@ def silu_node(self):
 
 def silu_record(self):
     node = SiluBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2594,7 +2603,7 @@ def silu_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2615,7 +2624,7 @@ def softmax_cpu(self, axis=-1):
 
 def softmax_node(self, axis=-1):
     node = SoftmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     return node
@@ -2623,12 +2632,12 @@ def softmax_node(self, axis=-1):
 
 def softmax_record(self, axis=-1):
     node = SoftmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     result = recorded(node, kernels.nn_activation.softmax(self._array, axis))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -2646,7 +2655,7 @@ def softshrink_cpu(self, lambd=0.5):
 
 def softshrink_node(self, lambd=0.5):
     node = SoftshrinkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2656,7 +2665,7 @@ def softshrink_node(self, lambd=0.5):
 
 def softshrink_record(self, lambd=0.5):
     node = SoftshrinkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2669,7 +2678,7 @@ def softshrink_record(self, lambd=0.5):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2690,7 +2699,7 @@ def softsign_cpu(self):
 
 def softsign_node(self):
     node = SoftsignBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2699,7 +2708,7 @@ def softsign_node(self):
 
 def softsign_record(self):
     node = SoftsignBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2711,7 +2720,7 @@ def softsign_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2732,7 +2741,7 @@ def tanhshrink_cpu(self):
 
 def tanhshrink_node(self):
     node = TanhshrinkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2741,7 +2750,7 @@ def tanhshrink_node(self):
 
 def tanhshrink_record(self):
     node = TanhshrinkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2753,12 +2762,12 @@ def tanhshrink_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -2776,7 +2785,7 @@ def threshold_cpu(self, threshold, value):
 
 def threshold_node(self, threshold, value):
     node = ThresholdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2786,7 +2795,7 @@ def threshold_node(self, threshold, value):
 
 def threshold_record(self, threshold, value):
     node = ThresholdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2799,7 +2808,7 @@ def threshold_record(self, threshold, value):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2828,9 +2837,9 @@ def threshold__inplace(self, threshold, value):
 
 def threshold__node(self, threshold, value):
     node = ThresholdBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     return node
 
@@ -2838,9 +2847,9 @@ def threshold__node(self, threshold, value):
 def threshold__record(self, threshold, value):
     check_inplace(self, True)
     node = ThresholdBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     record_inplace(
         node, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_"

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class Col2ImBackward0(OperatorNode):
+class Col2ImBackward0(OneEdge):
     """_col2im(Tensor self, int[] output_size, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor
 
     self: _im2col(grad, kernel_size, dilation, padding, stride)
@@ -48,7 +55,7 @@ class Col2ImBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         kernel_size = node.kernel_size
         dilation = node.dilation
         padding = node.padding
@@ -63,7 +70,7 @@ class Col2ImBackward0(OperatorNode):
         return (xp._im2col(grad, kernel_size, dilation, padding, stride),)
 
 
-class ConvBackward0(OperatorNode):
+class ConvBackward0(ManyEdges):
     """_conv(Tensor self, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     bias: sum_of_channels(grad)
@@ -106,7 +113,7 @@ class ConvBackward0(OperatorNode):
         groups = node.groups
         self = xp.load(node, node.self, node.self_v)
         weight_shape = node.weight_shape
-        (to_self, _), (to_weight, _), (to_bias, _) = node._edges
+        to_self, to_weight, to_bias = node._edges
         return (
             xp._conv_input(grad, xp.conj(weight), self_shape[2:], stride, padding, dilation, groups)
             if to_self is not None
@@ -126,7 +133,7 @@ class ConvBackward0(OperatorNode):
         dilation = node.dilation
         groups = node.groups
         weight_shape = node.weight_shape
-        (to_self, _), (to_weight, _), (to_bias, _) = node._edges
+        to_self, to_weight, to_bias = node._edges
         if to_bias is not None:
             grad_of_bias = xp.sum_of_channels(grad)
         else:
@@ -169,7 +176,7 @@ class ConvBackward0(OperatorNode):
         node.weight = node.self = FREED
 
 
-class ConvInputBackward0(OperatorNode):
+class ConvInputBackward0(TwoEdges):
     """_conv_input(Tensor grad_output, Tensor weight, int[] space, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     grad_output: _conv(grad, conj(weight), None, stride, padding, dilation, groups)
@@ -192,7 +199,7 @@ class ConvInputBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         weight = xp.load(node, node.weight, node.weight_v)
         stride = node.stride
         padding = node.padding
@@ -200,7 +207,7 @@ class ConvInputBackward0(OperatorNode):
         groups = node.groups
         grad_output = xp.load(node, node.grad_output, node.grad_output_v)
         weight_shape = node.weight_shape
-        (to_grad_output, _), (to_weight, _) = node._edges
+        to_grad_output, to_weight = node._edge0, node._edge1
         return (
             xp._conv(grad, xp.conj(weight), None, stride, padding, dilation, groups)
             if to_grad_output is not None
@@ -218,7 +225,7 @@ class ConvInputBackward0(OperatorNode):
         dilation = node.dilation
         groups = node.groups
         weight_shape = node.weight_shape
-        (to_grad_output, _), (to_weight, _) = node._edges
+        to_grad_output, to_weight = node._edge0, node._edge1
         if to_grad_output is not None:
             weight = node.weight
             if (
@@ -257,7 +264,7 @@ class ConvInputBackward0(OperatorNode):
         node.weight = node.grad_output = FREED
 
 
-class ConvWeightBackward0(OperatorNode):
+class ConvWeightBackward0(TwoEdges):
     """_conv_weight(Tensor self, Tensor grad_output, int[] kernel_size, int[] stride, int[] padding, int[] dilation, int groups) -> Tensor
 
     grad_output: _conv(conj(self), grad, None, stride, padding, dilation, groups)
@@ -280,7 +287,7 @@ class ConvWeightBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         stride = node.stride
         padding = node.padding
@@ -288,7 +295,7 @@ class ConvWeightBackward0(OperatorNode):
         groups = node.groups
         self_shape = node.self_shape
         grad_output = xp.load(node, node.grad_output, node.grad_output_v)
-        (to_self, _), (to_grad_output, _) = node._edges
+        to_self, to_grad_output = node._edge0, node._edge1
         return (
             xp._conv_input(
                 xp.conj(grad_output), grad, self_shape[2:], stride, padding, dilation, groups
@@ -306,7 +313,7 @@ class ConvWeightBackward0(OperatorNode):
         dilation = node.dilation
         groups = node.groups
         self_shape = node.self_shape
-        (to_self, _), (to_grad_output, _) = node._edges
+        to_self, to_grad_output = node._edge0, node._edge1
         if to_grad_output is not None:
             self = node.self
             if (
@@ -345,7 +352,7 @@ class ConvWeightBackward0(OperatorNode):
         node.self = node.grad_output = FREED
 
 
-class Im2ColBackward0(OperatorNode):
+class Im2ColBackward0(OneEdge):
     """_im2col(Tensor self, int[] kernel_size, int[] dilation, int[] padding, int[] stride) -> Tensor
 
     self: _col2im(grad, self.shape[2:], kernel_size, dilation, padding, stride)
@@ -356,7 +363,7 @@ class Im2ColBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         kernel_size = node.kernel_size
         dilation = node.dilation
@@ -381,7 +388,7 @@ def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
 
 def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
     node = Col2ImBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.kernel_size = kernel_size
     node.dilation = dilation
@@ -392,7 +399,7 @@ def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
 
 def _col2im_record(self, output_size, kernel_size, dilation, padding, stride):
     node = Col2ImBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.kernel_size = kernel_size
     node.dilation = dilation
@@ -429,15 +436,13 @@ def _conv_cpu(self, weight, bias, stride, padding, dilation, groups):
 def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     node = ConvBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-        NO_EDGE
-        if bias is None
-        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
+        None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
     node._hooks = None
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -446,7 +451,7 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -458,15 +463,13 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
 def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node = ConvBackward0()
     node._edges = to_self, to_weight, to_bias = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-        NO_EDGE
-        if bias is None
-        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
+        None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
     node._hooks = None
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -475,7 +478,7 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -517,12 +520,12 @@ def _conv_input_cpu(grad_output, weight, space, stride, padding, dilation, group
 
 def _conv_input_node(grad_output, weight, space, stride, padding, dilation, groups):
     node = ConvInputBackward0()
-    node._edges = to_grad_output, to_weight = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+    node._edge0 = to_grad_output = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
+    node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
-    if to_grad_output[0] is not None:
+    if to_grad_output is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -531,7 +534,7 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
@@ -542,12 +545,12 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
 
 def _conv_input_record(grad_output, weight, space, stride, padding, dilation, groups):
     node = ConvInputBackward0()
-    node._edges = to_grad_output, to_weight = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+    node._edge0 = to_grad_output = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
+    node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     node._hooks = None
-    if to_grad_output[0] is not None:
+    if to_grad_output is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
@@ -556,7 +559,7 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
@@ -606,12 +609,12 @@ def _conv_weight_cpu(self, grad_output, kernel_size, stride, padding, dilation, 
 
 def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation, groups):
     node = ConvWeightBackward0()
-    node._edges = to_self, to_grad_output = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_grad_output = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
-    if to_grad_output[0] is not None:
+    if to_grad_output is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -621,7 +624,7 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     node.dilation = dilation
     node.groups = groups
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
@@ -631,12 +634,12 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
 
 def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilation, groups):
     node = ConvWeightBackward0()
-    node._edges = to_self, to_grad_output = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_grad_output = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
-    if to_grad_output[0] is not None:
+    if to_grad_output is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -646,7 +649,7 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     node.dilation = dilation
     node.groups = groups
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
     else:
@@ -691,7 +694,7 @@ def _im2col_cpu(self, kernel_size, dilation, padding, stride):
 
 def _im2col_node(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
@@ -703,7 +706,7 @@ def _im2col_node(self, kernel_size, dilation, padding, stride):
 
 def _im2col_record(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class EuclideanBackward0(OperatorNode):
+class EuclideanBackward0(TwoEdges):
     """_euclidean(Tensor self, Tensor other) -> Tensor
 
     other: euclidean_vjp(matrix_transpose(grad), other, self, matrix_transpose(result))
@@ -47,14 +54,15 @@ class EuclideanBackward0(OperatorNode):
     __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.euclidean_vjp(grad, self, other, result) if to_self is not None else None,
             xp.euclidean_vjp(xp.matrix_transpose(grad), other, self, xp.matrix_transpose(result))
@@ -84,7 +92,7 @@ class EuclideanBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.euclidean_vjp(
                 xp.matrix_transpose(grad), other, self, xp.matrix_transpose(result)
@@ -106,7 +114,7 @@ class EuclideanBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LengthBackward0(OperatorNode):
+class LengthBackward0(OneEdge):
     """_length(Tensor self, float ord, int axis) -> Tensor
 
     self: grad * length_slope(self, result, ord, axis)
@@ -115,11 +123,12 @@ class LengthBackward0(OperatorNode):
     __slots__ = ("axis", "ord", "result", "result_c", "self", "self_v")
     _saves = ("self", "ord", "axis", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         ord = node.ord
         axis = node.axis
@@ -159,10 +168,8 @@ def _euclidean_cpu(self, other):
 
 def _euclidean_node(self, other):
     node = EuclideanBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -173,10 +180,8 @@ def _euclidean_node(self, other):
 
 def _euclidean_record(self, other):
     node = EuclideanBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -184,7 +189,7 @@ def _euclidean_record(self, other):
     node.other_v = 0 if other._counter is None else other._counter[0]
     result = recorded(node, kernels.nn_distance.euclidean(self._array, other._array))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -202,7 +207,7 @@ def _length_cpu(self, ord, axis):
 
 def _length_node(self, ord, axis):
     node = LengthBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -213,7 +218,7 @@ def _length_node(self, ord, axis):
 
 def _length_record(self, ord, axis):
     node = LengthBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -221,7 +226,7 @@ def _length_record(self, ord, axis):
     node.axis = axis
     result = recorded(node, kernels.nn_distance.length(self._array, ord, axis))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 

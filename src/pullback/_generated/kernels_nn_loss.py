@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class BceBackward0(OperatorNode):
+class BceBackward0(TwoEdges):
     """_bce(Tensor self, Tensor target) -> Tensor
 
     self: grad * bce_slope(self, target)
@@ -51,10 +58,10 @@ class BceBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         target = xp.load(node, node.target, node.target_v)
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         return (
             grad * xp.bce_slope(self, target) if to_self is not None else None,
             grad * (xp.clamped_log(1 - self) - xp.clamped_log(self))
@@ -72,7 +79,7 @@ class BceBackward0(OperatorNode):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         if to_self is not None:
             target = node.target
             if (
@@ -98,7 +105,7 @@ class BceBackward0(OperatorNode):
         node.self = node.target = FREED
 
 
-class BceWithLogitsBackward0(OperatorNode):
+class BceWithLogitsBackward0(ManyEdges):
     """_bce_with_logits(Tensor self, Tensor target, Tensor? pos_weight=None) -> Tensor
 
     self, target, pos_weight: bce_logits_vjp(grad, self, target, pos_weight, grad_input_mask)
@@ -114,7 +121,7 @@ class BceWithLogitsBackward0(OperatorNode):
         self = xp.load(node, node.self, node.self_v)
         target = xp.load(node, node.target, node.target_v)
         pos_weight = xp.load(node, node.pos_weight, node.pos_weight_v)
-        (to_self, _), (to_target, _), (to_pos_weight, _) = node._edges
+        to_self, to_target, to_pos_weight = node._edges
         grad_input_mask = (to_self is not None, to_target is not None, to_pos_weight is not None)
         grad_of_self, grad_of_target, grad_of_pos_weight = xp.bce_logits_vjp(
             grad, self, target, pos_weight, grad_input_mask
@@ -149,7 +156,7 @@ class BceWithLogitsBackward0(OperatorNode):
             pos_weight = pos_weight._array
         else:
             pos_weight = xp.load(node, pos_weight, node.pos_weight_v)
-        (to_self, _), (to_target, _), (to_pos_weight, _) = node._edges
+        to_self, to_target, to_pos_weight = node._edges
         grad_input_mask = (to_self is not None, to_target is not None, to_pos_weight is not None)
         grad_of_self, grad_of_target, grad_of_pos_weight = xp.bce_logits_vjp(
             grad, self, target, pos_weight, grad_input_mask
@@ -162,7 +169,7 @@ class BceWithLogitsBackward0(OperatorNode):
         node.self = node.target = node.pos_weight = FREED
 
 
-class PickBackward0(OperatorNode):
+class PickBackward0(OneEdge):
     """_pick(Tensor self, Tensor target, int ignore_index) -> Tensor
 
     self: _place(grad, target, self.shape[1 if self.ndim > 1 else 0], ignore_index)
@@ -174,7 +181,7 @@ class PickBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         self_ndim = node.self_ndim
         target = xp.load(node, node.target, node.target_v)
@@ -203,7 +210,7 @@ class PickBackward0(OperatorNode):
         node.target = FREED
 
 
-class PlaceBackward0(OperatorNode):
+class PlaceBackward0(OneEdge):
     """_place(Tensor grad_output, Tensor target, int classes, int ignore_index) -> Tensor
 
     grad_output: _pick(grad, target, ignore_index)
@@ -215,7 +222,7 @@ class PlaceBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         target = xp.load(node, node.target, node.target_v)
         ignore_index = node.ignore_index
         return (xp._pick(grad, target, ignore_index),)
@@ -240,7 +247,7 @@ class PlaceBackward0(OperatorNode):
         node.target = FREED
 
 
-class HuberLossBackward0(OperatorNode):
+class HuberLossBackward0(TwoEdges):
     """huber_loss(Tensor self, Tensor target, *, str reduction='mean', float delta=1.0) -> Tensor
 
     self, target: difference_vjp(grad, 'huber', self, target, reduction, delta, grad_input_mask)
@@ -252,12 +259,12 @@ class HuberLossBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         target = xp.load(node, node.target, node.target_v)
         reduction = node.reduction
         delta = node.delta
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "huber", self, target, reduction, delta, grad_input_mask
@@ -285,7 +292,7 @@ class HuberLossBackward0(OperatorNode):
             target = xp.load(node, target, node.target_v)
         reduction = node.reduction
         delta = node.delta
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "huber", self, target, reduction, delta, grad_input_mask
@@ -298,7 +305,7 @@ class HuberLossBackward0(OperatorNode):
         node.self = node.target = FREED
 
 
-class L1LossBackward0(OperatorNode):
+class L1LossBackward0(TwoEdges):
     """l1_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor
 
     self, target: difference_vjp(grad, 'l1', self, target, reduction, 0.0, grad_input_mask)
@@ -310,11 +317,11 @@ class L1LossBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         target = xp.load(node, node.target, node.target_v)
         reduction = node.reduction
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "l1", self, target, reduction, 0.0, grad_input_mask
@@ -341,7 +348,7 @@ class L1LossBackward0(OperatorNode):
         else:
             target = xp.load(node, target, node.target_v)
         reduction = node.reduction
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "l1", self, target, reduction, 0.0, grad_input_mask
@@ -354,7 +361,7 @@ class L1LossBackward0(OperatorNode):
         node.self = node.target = FREED
 
 
-class MseLossBackward0(OperatorNode):
+class MseLossBackward0(TwoEdges):
     """mse_loss(Tensor self, Tensor target, *, str reduction='mean') -> Tensor
 
     self, target: difference_vjp(grad, 'mse', self, target, reduction, 0.0, grad_input_mask)
@@ -366,11 +373,11 @@ class MseLossBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         target = xp.load(node, node.target, node.target_v)
         reduction = node.reduction
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "mse", self, target, reduction, 0.0, grad_input_mask
@@ -397,7 +404,7 @@ class MseLossBackward0(OperatorNode):
         else:
             target = xp.load(node, target, node.target_v)
         reduction = node.reduction
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "mse", self, target, reduction, 0.0, grad_input_mask
@@ -410,7 +417,7 @@ class MseLossBackward0(OperatorNode):
         node.self = node.target = FREED
 
 
-class SmoothL1LossBackward0(OperatorNode):
+class SmoothL1LossBackward0(TwoEdges):
     """smooth_l1_loss(Tensor self, Tensor target, *, str reduction='mean', float beta=1.0) -> Tensor
 
     self, target: difference_vjp(grad, 'smooth_l1', self, target, reduction, beta, grad_input_mask)
@@ -422,12 +429,12 @@ class SmoothL1LossBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         target = xp.load(node, node.target, node.target_v)
         reduction = node.reduction
         beta = node.beta
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "smooth_l1", self, target, reduction, beta, grad_input_mask
@@ -455,7 +462,7 @@ class SmoothL1LossBackward0(OperatorNode):
             target = xp.load(node, target, node.target_v)
         reduction = node.reduction
         beta = node.beta
-        (to_self, _), (to_target, _) = node._edges
+        to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
         grad_of_self, grad_of_target = xp.difference_vjp(
             grad, "smooth_l1", self, target, reduction, beta, grad_input_mask
@@ -474,14 +481,12 @@ def _bce_cpu(self, target):
 
 def _bce_node(self, target):
     node = BceBackward0()
-    node._edges = to_self, to_target = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_target = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if to_self[0] is not None:
+    if to_self is not None:
         node.target = target
         node.target_v = 0 if target._counter is None else target._counter[0]
     else:
@@ -491,14 +496,12 @@ def _bce_node(self, target):
 
 def _bce_record(self, target):
     node = BceBackward0()
-    node._edges = to_self, to_target = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_target = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    if to_self[0] is not None:
+    if to_self is not None:
         node.target = target
         node.target_v = 0 if target._counter is None else target._counter[0]
     else:
@@ -531,11 +534,11 @@ def _bce_with_logits_cpu(self, target, pos_weight=None):
 def _bce_with_logits_node(self, target, pos_weight=None):
     node = BceWithLogitsBackward0()
     node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-        NO_EDGE
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        target._edge or (edge_of(target) if target._flags & EDGED else None),
+        None
         if pos_weight is None
-        else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else NO_EDGE),
+        else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else None),
     )
     node._hooks = None
     node.self = self
@@ -552,11 +555,11 @@ def _bce_with_logits_node(self, target, pos_weight=None):
 def _bce_with_logits_record(self, target, pos_weight=None):
     node = BceWithLogitsBackward0()
     node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-        NO_EDGE
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        target._edge or (edge_of(target) if target._flags & EDGED else None),
+        None
         if pos_weight is None
-        else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else NO_EDGE),
+        else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else None),
     )
     node._hooks = None
     node.self = self
@@ -589,7 +592,7 @@ def _pick_cpu(self, target, ignore_index):
 
 def _pick_node(self, target, ignore_index):
     node = PickBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
@@ -601,7 +604,7 @@ def _pick_node(self, target, ignore_index):
 
 def _pick_record(self, target, ignore_index):
     node = PickBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
@@ -625,8 +628,8 @@ def _place_cpu(grad_output, target, classes, ignore_index):
 
 def _place_node(grad_output, target, classes, ignore_index):
     node = PlaceBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.target = target
@@ -637,8 +640,8 @@ def _place_node(grad_output, target, classes, ignore_index):
 
 def _place_record(grad_output, target, classes, ignore_index):
     node = PlaceBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.target = target
@@ -665,10 +668,8 @@ def huber_loss_cpu(self, target, *, reduction="mean", delta=1.0):
 
 def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -681,10 +682,8 @@ def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
 
 def huber_loss_record(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -712,10 +711,8 @@ def l1_loss_cpu(self, target, *, reduction="mean"):
 
 def l1_loss_node(self, target, *, reduction="mean"):
     node = L1LossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -727,10 +724,8 @@ def l1_loss_node(self, target, *, reduction="mean"):
 
 def l1_loss_record(self, target, *, reduction="mean"):
     node = L1LossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -754,10 +749,8 @@ def mse_loss_cpu(self, target, *, reduction="mean"):
 
 def mse_loss_node(self, target, *, reduction="mean"):
     node = MseLossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -769,10 +762,8 @@ def mse_loss_node(self, target, *, reduction="mean"):
 
 def mse_loss_record(self, target, *, reduction="mean"):
     node = MseLossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -798,10 +789,8 @@ def smooth_l1_loss_cpu(self, target, *, reduction="mean", beta=1.0):
 
 def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -814,10 +803,8 @@ def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
 
 def smooth_l1_loss_record(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        target._edge or (edge_of(target) if target._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class NormBackward0(OperatorNode):
+class NormBackward0(ManyEdges):
     """_norm(Tensor self, Tensor? weight, Tensor? bias, int[] axis, float eps) -> (Tensor output, Tensor mean, Tensor var)
 
     self, weight, bias: norm_vjp(grads, self, weight, mean, var, axis, eps, grad_input_mask)
@@ -59,7 +66,7 @@ class NormBackward0(OperatorNode):
         eps = node.eps
         mean = xp.load_output(node, saved_output(node, "mean"))
         var = xp.load_output(node, saved_output(node, "var"))
-        (to_self, _), (to_weight, _), (to_bias, _) = node._edges
+        to_self, to_weight, to_bias = node._edges
         grad_input_mask = (to_self is not None, to_weight is not None, to_bias is not None)
         grad_of_self, grad_of_weight, grad_of_bias = xp.norm_vjp(
             grads, self, weight, mean, var, axis, eps, grad_input_mask
@@ -74,7 +81,7 @@ class NormBackward0(OperatorNode):
         node.var = save_output(var, 2)
 
 
-class RmsNormBackward0(OperatorNode):
+class RmsNormBackward0(TwoEdges):
     """_rms_norm(Tensor self, Tensor? weight, int[] axis, float eps) -> (Tensor output, Tensor square)
 
     self, weight: rms_norm_vjp(grads, self, weight, square, axis, eps, grad_input_mask)
@@ -88,14 +95,14 @@ class RmsNormBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None, None)
         grads = xp.materialize(node, grads)
         self = xp.load(node, node.self, node.self_v)
         weight = xp.load(node, node.weight, node.weight_v)
         axis = node.axis
         eps = node.eps
         square = xp.load_output(node, saved_output(node, "square"))
-        (to_self, _), (to_weight, _) = node._edges
+        to_self, to_weight = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_weight is not None)
         grad_of_self, grad_of_weight = xp.rms_norm_vjp(
             grads, self, weight, square, axis, eps, grad_input_mask
@@ -127,13 +134,11 @@ def _norm_cpu(self, weight, bias, axis, eps):
 def _norm_node(self, weight, bias, axis, eps):
     node = NormBackward0()
     node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        NO_EDGE
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        None
         if weight is None
-        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-        NO_EDGE
-        if bias is None
-        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
+        None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
     node._hooks = None
     node.self = self
@@ -148,13 +153,11 @@ def _norm_node(self, weight, bias, axis, eps):
 def _norm_record(self, weight, bias, axis, eps):
     node = NormBackward0()
     node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        NO_EDGE
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        None
         if weight is None
-        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
-        NO_EDGE
-        if bias is None
-        else bias._edge or (edge_of(bias) if bias._flags & EDGED else NO_EDGE),
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
+        None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
     node._hooks = None
     node.self = self
@@ -205,11 +208,11 @@ def _rms_norm_cpu(self, weight, axis, eps):
 
 def _rms_norm_node(self, weight, axis, eps):
     node = RmsNormBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        NO_EDGE
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = (
+        None
         if weight is None
-        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
     node._hooks = None
     node.self = self
@@ -223,11 +226,11 @@ def _rms_norm_node(self, weight, axis, eps):
 
 def _rms_norm_record(self, weight, axis, eps):
     node = RmsNormBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        NO_EDGE
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = (
+        None
         if weight is None
-        else weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
     node._hooks = None
     node.self = self

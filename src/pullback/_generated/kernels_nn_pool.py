@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class AdaptiveAvgBackward0(OperatorNode):
+class AdaptiveAvgBackward0(OneEdge):
     """_adaptive_avg(Tensor self, int axis, int size) -> Tensor
 
     self: _adaptive_avg_backward(grad, axis, self.shape[axis])
@@ -48,7 +55,7 @@ class AdaptiveAvgBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         return (xp._adaptive_avg_backward(grad, axis, self_shape[axis]),)
@@ -59,7 +66,7 @@ class AdaptiveAvgBackward0(OperatorNode):
         return (xp._adaptive_avg_backward(grad, axis, self_shape[axis]),)
 
 
-class AdaptiveAvgBackwardBackward0(OperatorNode):
+class AdaptiveAvgBackwardBackward0(OneEdge):
     """_adaptive_avg_backward(Tensor grad_output, int axis, int length) -> Tensor
 
     grad_output: _adaptive_avg(grad, axis, grad_output.shape[axis])
@@ -70,7 +77,7 @@ class AdaptiveAvgBackwardBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         grad_output_shape = node.grad_output_shape
         axis = node.axis
         return (xp._adaptive_avg(grad, axis, grad_output_shape[axis]),)
@@ -81,7 +88,7 @@ class AdaptiveAvgBackwardBackward0(OperatorNode):
         return (xp._adaptive_avg(grad, axis, grad_output_shape[axis]),)
 
 
-class AdaptiveMaxPoolBackward0(OperatorNode):
+class AdaptiveMaxPoolBackward0(OneEdge):
     """_adaptive_max_pool(Tensor self, int[] size) -> (Tensor values, Tensor indices)
 
     self: _plane_scatter(grad, indices, self.shape)
@@ -95,7 +102,7 @@ class AdaptiveMaxPoolBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
@@ -109,7 +116,7 @@ class AdaptiveMaxPoolBackward0(OperatorNode):
         node.indices = save_output(indices, 1)
 
 
-class AvgPoolBackward0(OperatorNode):
+class AvgPoolBackward0(OneEdge):
     """_avg_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
 
     self: _avg_pool_backward(grad, self.shape[2:], kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -136,7 +143,7 @@ class AvgPoolBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         kernel_size = node.kernel_size
         stride = node.stride
@@ -179,7 +186,7 @@ class AvgPoolBackward0(OperatorNode):
         )
 
 
-class AvgPoolBackwardBackward0(OperatorNode):
+class AvgPoolBackwardBackward0(OneEdge):
     """_avg_pool_backward(Tensor grad_output, int[] space, int[] kernel_size, int[] stride, int[] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor
 
     grad_output: _avg_pool(grad, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -204,7 +211,7 @@ class AvgPoolBackwardBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         kernel_size = node.kernel_size
         stride = node.stride
         padding = node.padding
@@ -231,7 +238,7 @@ class AvgPoolBackwardBackward0(OperatorNode):
         )
 
 
-class MaxPoolBackward0(OperatorNode):
+class MaxPoolBackward0(OneEdge):
     """_max_pool(Tensor self, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> (Tensor values, Tensor indices)
 
     self: _plane_scatter(grad, indices, self.shape)
@@ -245,7 +252,7 @@ class MaxPoolBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
@@ -259,7 +266,7 @@ class MaxPoolBackward0(OperatorNode):
         node.indices = save_output(indices, 1)
 
 
-class PlaneGatherBackward0(OperatorNode):
+class PlaneGatherBackward0(OneEdge):
     """_plane_gather(Tensor self, Tensor indices) -> Tensor
 
     self: _plane_scatter(grad, indices, self.shape)
@@ -271,7 +278,7 @@ class PlaneGatherBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
         return (xp._plane_scatter(grad, indices, self_shape),)
@@ -296,7 +303,7 @@ class PlaneGatherBackward0(OperatorNode):
         node.indices = FREED
 
 
-class PlaneScatterBackward0(OperatorNode):
+class PlaneScatterBackward0(OneEdge):
     """_plane_scatter(Tensor grad_output, Tensor indices, int[] shape) -> Tensor
 
     grad_output: _plane_gather(grad, indices)
@@ -308,7 +315,7 @@ class PlaneScatterBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         indices = xp.load(node, node.indices, node.indices_v)
         return (xp._plane_gather(grad, indices),)
 
@@ -331,7 +338,7 @@ class PlaneScatterBackward0(OperatorNode):
         node.indices = FREED
 
 
-class ResizeBackward0(OperatorNode):
+class ResizeBackward0(OneEdge):
     """_resize(Tensor self, int axis, int size, str mode, bool align_corners, float? scale) -> Tensor
 
     self: _resize_backward(grad, axis, self.shape[axis], mode, align_corners, scale)
@@ -342,7 +349,7 @@ class ResizeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         mode = node.mode
@@ -359,7 +366,7 @@ class ResizeBackward0(OperatorNode):
         return (xp._resize_backward(grad, axis, self_shape[axis], mode, align_corners, scale),)
 
 
-class ResizeBackwardBackward0(OperatorNode):
+class ResizeBackwardBackward0(OneEdge):
     """_resize_backward(Tensor grad_output, int axis, int length, str mode, bool align_corners, float? scale) -> Tensor
 
     grad_output: _resize(grad, axis, grad_output.shape[axis], mode, align_corners, scale)
@@ -370,7 +377,7 @@ class ResizeBackwardBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         grad_output_shape = node.grad_output_shape
         axis = node.axis
         mode = node.mode
@@ -393,7 +400,7 @@ def _adaptive_avg_cpu(self, axis, size):
 
 def _adaptive_avg_node(self, axis, size):
     node = AdaptiveAvgBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -402,7 +409,7 @@ def _adaptive_avg_node(self, axis, size):
 
 def _adaptive_avg_record(self, axis, size):
     node = AdaptiveAvgBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -423,7 +430,7 @@ def _adaptive_avg_backward_cpu(grad_output, axis, length):
 
 def _adaptive_avg_backward_node(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
@@ -432,7 +439,7 @@ def _adaptive_avg_backward_node(grad_output, axis, length):
 
 def _adaptive_avg_backward_record(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
@@ -453,7 +460,7 @@ def _adaptive_max_pool_cpu(self, size):
 
 def _adaptive_max_pool_node(self, size):
     node = AdaptiveMaxPoolBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     return node
@@ -461,7 +468,7 @@ def _adaptive_max_pool_node(self, size):
 
 def _adaptive_max_pool_record(self, size):
     node = AdaptiveMaxPoolBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     values, indices = recorded_several(
@@ -499,7 +506,7 @@ def _avg_pool_node(
     self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
     node = AvgPoolBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
@@ -515,7 +522,7 @@ def _avg_pool_record(
     self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
     node = AvgPoolBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
@@ -580,7 +587,7 @@ def _avg_pool_backward_node(
     grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
     node = AvgPoolBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.kernel_size = kernel_size
     node.stride = stride
@@ -595,7 +602,7 @@ def _avg_pool_backward_record(
     grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
     node = AvgPoolBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.kernel_size = kernel_size
     node.stride = stride
@@ -660,7 +667,7 @@ def _max_pool_cpu(self, kernel_size, stride, padding, dilation, ceil_mode):
 
 def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     return node
@@ -668,7 +675,7 @@ def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
 
 def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     values, indices = recorded_several(
@@ -696,7 +703,7 @@ def _plane_gather_cpu(self, indices):
 
 def _plane_gather_node(self, indices):
     node = PlaneGatherBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices
@@ -706,7 +713,7 @@ def _plane_gather_node(self, indices):
 
 def _plane_gather_record(self, indices):
     node = PlaneGatherBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.self_shape = self.shape
     node.indices = indices
@@ -728,8 +735,8 @@ def _plane_scatter_cpu(grad_output, indices, shape):
 
 def _plane_scatter_node(grad_output, indices, shape):
     node = PlaneScatterBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.indices = indices
@@ -739,8 +746,8 @@ def _plane_scatter_node(grad_output, indices, shape):
 
 def _plane_scatter_record(grad_output, indices, shape):
     node = PlaneScatterBackward0()
-    node._edges = (
-        grad_output._edge or (edge_of(grad_output) if grad_output._flags & EDGED else NO_EDGE),
+    node._edge0 = grad_output._edge or (
+        edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._hooks = None
     node.indices = indices
@@ -762,7 +769,7 @@ def _resize_cpu(self, axis, size, mode, align_corners, scale):
 
 def _resize_node(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -774,7 +781,7 @@ def _resize_node(self, axis, size, mode, align_corners, scale):
 
 def _resize_record(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -804,7 +811,7 @@ def _resize_backward_cpu(grad_output, axis, length, mode, align_corners, scale):
 
 def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale):
     node = ResizeBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
@@ -816,7 +823,7 @@ def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale)
 
 def _resize_backward_record(grad_output, axis, length, mode, align_corners, scale):
     node = ResizeBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis

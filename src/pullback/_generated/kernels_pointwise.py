@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class SgnBackward0(OperatorNode):
+class SgnBackward0(OneEdge):
     """_sgn(Tensor self) -> Tensor
 
     self: turned(grad, self, result)
@@ -46,10 +53,11 @@ class SgnBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.turned(grad, self, result),)
@@ -79,7 +87,7 @@ class SgnBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class AbsBackward0(OperatorNode):
+class AbsBackward0(OneEdge):
     """abs(Tensor self) -> Tensor
 
     self: real_part(grad) * _sgn(self)
@@ -92,7 +100,7 @@ class AbsBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.real_part(grad) * xp._sgn(self),)
 
@@ -115,7 +123,7 @@ class AbsBackward0(OperatorNode):
         node.self = FREED
 
 
-class AcosBackward0(OperatorNode):
+class AcosBackward0(OneEdge):
     """acos(Tensor self) -> Tensor
 
     self: -grad / conj(sqrt((1 - self) * (1 + self)))
@@ -128,7 +136,7 @@ class AcosBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (-grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
 
@@ -151,7 +159,7 @@ class AcosBackward0(OperatorNode):
         node.self = FREED
 
 
-class AcoshBackward0(OperatorNode):
+class AcoshBackward0(OneEdge):
     """acosh(Tensor self) -> Tensor
 
     self: grad / conj(sqrt(self - 1) * sqrt(self + 1))
@@ -164,7 +172,7 @@ class AcoshBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(xp.sqrt(self - 1) * xp.sqrt(self + 1)),)
 
@@ -187,7 +195,7 @@ class AcoshBackward0(OperatorNode):
         node.self = FREED
 
 
-class AddBackward0(OperatorNode):
+class AddBackward0(TwoEdges):
     """add(Tensor self, Tensor other) -> Tensor
 
     other: grad
@@ -198,12 +206,12 @@ class AddBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
-        (to_self, _), (to_other, _) = node._edges
+            return (None, None)
+        to_self, to_other = node._edge0, node._edge1
         return (grad if to_self is not None else None, grad if to_other is not None else None)
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad
         else:
@@ -215,7 +223,7 @@ class AddBackward0(OperatorNode):
         return (grad_of_self, grad_of_other)
 
 
-class AngleBackward0(OperatorNode):
+class AngleBackward0(OneEdge):
     """angle(Tensor self, bool deg=False) -> Tensor
 
     self: grad * slope_of_angle(self, deg)
@@ -228,7 +236,7 @@ class AngleBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         deg = node.deg
         return (grad * xp.slope_of_angle(self, deg),)
@@ -253,7 +261,7 @@ class AngleBackward0(OperatorNode):
         node.self = FREED
 
 
-class AsinBackward0(OperatorNode):
+class AsinBackward0(OneEdge):
     """asin(Tensor self) -> Tensor
 
     self: grad / conj(sqrt((1 - self) * (1 + self)))
@@ -266,7 +274,7 @@ class AsinBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
 
@@ -289,7 +297,7 @@ class AsinBackward0(OperatorNode):
         node.self = FREED
 
 
-class AsinhBackward0(OperatorNode):
+class AsinhBackward0(OneEdge):
     """asinh(Tensor self) -> Tensor
 
     self: grad / conj(sqrt(self * self + 1))
@@ -302,7 +310,7 @@ class AsinhBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(xp.sqrt(self * self + 1)),)
 
@@ -325,7 +333,7 @@ class AsinhBackward0(OperatorNode):
         node.self = FREED
 
 
-class AstypeBackward0(OperatorNode):
+class AstypeBackward0(OneEdge):
     """astype(Tensor self, dtype dtype) -> Tensor
 
     self: grad
@@ -335,14 +343,14 @@ class AstypeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (grad,)
 
     def run(node, xp, grad, keep):
         return (grad,)
 
 
-class AtanBackward0(OperatorNode):
+class AtanBackward0(OneEdge):
     """atan(Tensor self) -> Tensor
 
     self: grad / conj(1 + self * self)
@@ -356,7 +364,7 @@ class AtanBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(1 + self * self),)
 
@@ -379,7 +387,7 @@ class AtanBackward0(OperatorNode):
         node.self = FREED
 
 
-class Atan2Backward0(OperatorNode):
+class Atan2Backward0(TwoEdges):
     """atan2(Tensor self, Tensor other) -> Tensor
 
     other: grad * (-self / squared_radius(self, other))
@@ -393,10 +401,10 @@ class Atan2Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * (other / xp.squared_radius(self, other)) if to_self is not None else None,
             grad * (-self / xp.squared_radius(self, other)) if to_other is not None else None,
@@ -421,7 +429,7 @@ class Atan2Backward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (-self / xp.squared_radius(self, other))
         else:
@@ -438,7 +446,7 @@ class Atan2Backward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class AtanhBackward0(OperatorNode):
+class AtanhBackward0(OneEdge):
     """atanh(Tensor self) -> Tensor
 
     self: grad / conj((1 - self) * (1 + self))
@@ -452,7 +460,7 @@ class AtanhBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj((1 - self) * (1 + self)),)
 
@@ -475,7 +483,7 @@ class AtanhBackward0(OperatorNode):
         node.self = FREED
 
 
-class CbrtBackward0(OperatorNode):
+class CbrtBackward0(OneEdge):
     """cbrt(Tensor self) -> Tensor
 
     self: grad / (3 * result * result)
@@ -484,12 +492,13 @@ class CbrtBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad / (3 * result * result),)
 
@@ -509,7 +518,7 @@ class CbrtBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class CeilBackward0(OperatorNode):
+class CeilBackward0(OneEdge):
     """ceil(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -519,14 +528,14 @@ class CeilBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.zero_gradient(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.zero_gradient(grad),)
 
 
-class ClampBackward0(OperatorNode):
+class ClampBackward0(ManyEdges):
     """clamp(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
 
     max: clamped(self, min, max, None, None, grad)
@@ -544,7 +553,7 @@ class ClampBackward0(OperatorNode):
         self = xp.load(node, node.self, node.self_v)
         min = xp.load(node, node.min, node.min_v)
         max = xp.load(node, node.max, node.max_v)
-        (to_self, _), (to_min, _), (to_max, _) = node._edges
+        to_self, to_min, to_max = node._edges
         return (
             xp.clamped(self, min, max, grad, None, None) if to_self is not None else None,
             xp.clamped(self, min, max, None, grad, None) if to_min is not None else None,
@@ -579,7 +588,7 @@ class ClampBackward0(OperatorNode):
             max = max._array
         else:
             max = xp.load(node, max, node.max_v)
-        (to_self, _), (to_min, _), (to_max, _) = node._edges
+        to_self, to_min, to_max = node._edges
         if to_max is not None:
             grad_of_max = xp.clamped(self, min, max, None, None, grad)
         else:
@@ -600,7 +609,7 @@ class ClampBackward0(OperatorNode):
         node.self = node.min = node.max = FREED
 
 
-class CloneBackward0(OperatorNode):
+class CloneBackward0(OneEdge):
     """clone(Tensor self) -> Tensor
 
     self: grad
@@ -611,14 +620,14 @@ class CloneBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (grad,)
 
     def run(node, xp, grad, keep):
         return (grad,)
 
 
-class ComplexBackward0(OperatorNode):
+class ComplexBackward0(TwoEdges):
     """complex(Tensor self, Tensor other) -> Tensor
 
     other: imag(grad)
@@ -629,15 +638,15 @@ class ComplexBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
-        (to_self, _), (to_other, _) = node._edges
+            return (None, None)
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.real(grad) if to_self is not None else None,
             xp.imag(grad) if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.imag(grad)
         else:
@@ -649,7 +658,7 @@ class ComplexBackward0(OperatorNode):
         return (grad_of_self, grad_of_other)
 
 
-class ConjugateBackward0(OperatorNode):
+class ConjugateBackward0(OneEdge):
     """conjugate(Tensor self) -> Tensor
 
     self: conj(grad)
@@ -660,14 +669,14 @@ class ConjugateBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.conj(grad),)
 
     def run(node, xp, grad, keep):
         return (grad.conjugate(),)
 
 
-class CopysignBackward0(OperatorNode):
+class CopysignBackward0(TwoEdges):
     """copysign(Tensor self, Tensor other) -> Tensor
 
     other: zero_gradient(grad)
@@ -680,17 +689,17 @@ class CopysignBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * (xp._sgn(self) * xp.copysign(1, other)) if to_self is not None else None,
             xp.zero_gradient(grad) if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.zero_gradient(grad)
         else:
@@ -725,7 +734,7 @@ class CopysignBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class CosBackward0(OperatorNode):
+class CosBackward0(OneEdge):
     """cos(Tensor self) -> Tensor
 
     self: -grad * conj(sin(self))
@@ -739,7 +748,7 @@ class CosBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (-grad * xp.conj(xp.sin(self)),)
 
@@ -762,7 +771,7 @@ class CosBackward0(OperatorNode):
         node.self = FREED
 
 
-class CoshBackward0(OperatorNode):
+class CoshBackward0(OneEdge):
     """cosh(Tensor self) -> Tensor
 
     self: grad * conj(sinh(self))
@@ -776,7 +785,7 @@ class CoshBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.sinh(self)),)
 
@@ -799,7 +808,7 @@ class CoshBackward0(OperatorNode):
         node.self = FREED
 
 
-class Deg2RadBackward0(OperatorNode):
+class Deg2RadBackward0(OneEdge):
     """deg2rad(Tensor self) -> Tensor
 
     self: deg2rad(grad)
@@ -809,14 +818,14 @@ class Deg2RadBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.deg2rad(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.deg2rad(grad),)
 
 
-class DivBackward0(OperatorNode):
+class DivBackward0(TwoEdges):
     """div(Tensor self, Tensor other) -> Tensor
 
     other: -grad * conj(self / other / other)
@@ -830,10 +839,10 @@ class DivBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad / xp.conj(other) if to_self is not None else None,
             -grad * xp.conj(self / other / other) if to_other is not None else None,
@@ -849,7 +858,7 @@ class DivBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -875,7 +884,7 @@ class DivBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class ExpBackward0(OperatorNode):
+class ExpBackward0(OneEdge):
     """exp(Tensor self) -> Tensor
 
     self: grad * conj(result)
@@ -884,12 +893,13 @@ class ExpBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result),)
 
@@ -909,7 +919,7 @@ class ExpBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class Exp2Backward0(OperatorNode):
+class Exp2Backward0(OneEdge):
     """exp2(Tensor self) -> Tensor
 
     self: grad * conj(result) * 0.6931471805599453
@@ -918,12 +928,13 @@ class Exp2Backward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result) * 0.6931471805599453,)
 
@@ -943,7 +954,7 @@ class Exp2Backward0(OperatorNode):
         node.result = save_output(result)
 
 
-class Expm1Backward0(OperatorNode):
+class Expm1Backward0(OneEdge):
     """expm1(Tensor self) -> Tensor
 
     self: grad * conj(result + 1)
@@ -952,12 +963,13 @@ class Expm1Backward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result + 1),)
 
@@ -977,7 +989,7 @@ class Expm1Backward0(OperatorNode):
         node.result = save_output(result)
 
 
-class FloorBackward0(OperatorNode):
+class FloorBackward0(OneEdge):
     """floor(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -987,14 +999,14 @@ class FloorBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.zero_gradient(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.zero_gradient(grad),)
 
 
-class FloorDivideBackward0(OperatorNode):
+class FloorDivideBackward0(TwoEdges):
     """floor_divide(Tensor self, Tensor other) -> Tensor
 
     other: not_implemented('floor_divide')
@@ -1004,14 +1016,14 @@ class FloorDivideBackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.not_implemented("floor_divide") if to_self is not None else None,
             xp.not_implemented("floor_divide") if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.not_implemented("floor_divide")
         else:
@@ -1023,7 +1035,7 @@ class FloorDivideBackward0(OperatorNode):
         return (grad_of_self, grad_of_other)
 
 
-class FmaxBackward0(OperatorNode):
+class FmaxBackward0(TwoEdges):
     """fmax(Tensor self, Tensor other) -> Tensor
 
     other: where((self >= other) | (other != other), 0, grad)
@@ -1036,10 +1048,10 @@ class FmaxBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.where((self >= other) | (other != other), grad, 0) if to_self is not None else None,
             xp.where((self >= other) | (other != other), 0, grad) if to_other is not None else None,
@@ -1064,7 +1076,7 @@ class FmaxBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.where((self >= other) | (other != other), 0, grad)
         else:
@@ -1081,7 +1093,7 @@ class FmaxBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class FminBackward0(OperatorNode):
+class FminBackward0(TwoEdges):
     """fmin(Tensor self, Tensor other) -> Tensor
 
     other: where((self <= other) | (other != other), 0, grad)
@@ -1094,10 +1106,10 @@ class FminBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.where((self <= other) | (other != other), grad, 0) if to_self is not None else None,
             xp.where((self <= other) | (other != other), 0, grad) if to_other is not None else None,
@@ -1122,7 +1134,7 @@ class FminBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.where((self <= other) | (other != other), 0, grad)
         else:
@@ -1139,7 +1151,7 @@ class FminBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class FmodBackward0(OperatorNode):
+class FmodBackward0(TwoEdges):
     """fmod(Tensor self, Tensor other) -> Tensor
 
     other: -grad * whole_part(self, other, result)
@@ -1149,21 +1161,22 @@ class FmodBackward0(OperatorNode):
     __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
             -grad * xp.whole_part(self, other, result) if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -1201,10 +1214,10 @@ class FmodBackward0(OperatorNode):
         node.self = node.other = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class FrexpBackward0(OperatorNode):
+class FrexpBackward0(OneEdge):
     """frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)
 
     self: ldexp(grad_mantissa, -exponent)
@@ -1218,7 +1231,7 @@ class FrexpBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_mantissa = grads[0]
         exponent = xp.load_output(node, saved_output(node, "exponent"))
@@ -1231,7 +1244,7 @@ class FrexpBackward0(OperatorNode):
         node.exponent = save_output(exponent, 1)
 
 
-class HeavisideBackward0(OperatorNode):
+class HeavisideBackward0(TwoEdges):
     """heaviside(Tensor self, Tensor other) -> Tensor
 
     other: not_implemented('heaviside')
@@ -1241,14 +1254,14 @@ class HeavisideBackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.not_implemented("heaviside") if to_self is not None else None,
             xp.not_implemented("heaviside") if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.not_implemented("heaviside")
         else:
@@ -1260,7 +1273,7 @@ class HeavisideBackward0(OperatorNode):
         return (grad_of_self, grad_of_other)
 
 
-class HypotBackward0(OperatorNode):
+class HypotBackward0(TwoEdges):
     """hypot(Tensor self, Tensor other) -> Tensor
 
     other: grad * (other / result)
@@ -1270,15 +1283,16 @@ class HypotBackward0(OperatorNode):
     __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("other", "self", "result")
     _saves_tensors = ("other", "self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         other = xp.load(node, node.other, node.other_v)
         self = xp.load(node, node.self, node.self_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * (self / result) if to_self is not None else None,
             grad * (other / result) if to_other is not None else None,
@@ -1288,7 +1302,7 @@ class HypotBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             other = node.other
             if (
@@ -1326,7 +1340,7 @@ class HypotBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class ImagBackward0(OperatorNode):
+class ImagBackward0(OneEdge):
     """imag(Tensor(a) self) -> Tensor(a)
 
     self: grad * 1j
@@ -1337,14 +1351,14 @@ class ImagBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (grad * 1j,)
 
     def run(node, xp, grad, keep):
         return (grad * 1j,)
 
 
-class LdexpBackward0(OperatorNode):
+class LdexpBackward0(OneEdge):
     """ldexp(Tensor self, Tensor other) -> Tensor
 
     self: ldexp(grad, other)
@@ -1356,7 +1370,7 @@ class LdexpBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         other = xp.load(node, node.other, node.other_v)
         return (xp.ldexp(grad, other),)
 
@@ -1379,7 +1393,7 @@ class LdexpBackward0(OperatorNode):
         node.other = FREED
 
 
-class LerpBackward0(OperatorNode):
+class LerpBackward0(ManyEdges):
     """lerp(Tensor self, Tensor end, Tensor weight) -> Tensor
 
     end: grad * conj(weight)
@@ -1398,7 +1412,7 @@ class LerpBackward0(OperatorNode):
         weight = xp.load(node, node.weight, node.weight_v)
         self = xp.load(node, node.self, node.self_v)
         end = xp.load(node, node.end, node.end_v)
-        (to_self, _), (to_end, _), (to_weight, _) = node._edges
+        to_self, to_end, to_weight = node._edges
         return (
             grad * xp.conj(1 - weight) if to_self is not None else None,
             grad * xp.conj(weight) if to_end is not None else None,
@@ -1415,7 +1429,7 @@ class LerpBackward0(OperatorNode):
             weight = weight._array
         else:
             weight = xp.load(node, weight, node.weight_v)
-        (to_self, _), (to_end, _), (to_weight, _) = node._edges
+        to_self, to_end, to_weight = node._edges
         if to_end is not None:
             grad_of_end = (
                 grad * weight.conjugate()
@@ -1458,7 +1472,7 @@ class LerpBackward0(OperatorNode):
         node.weight = node.self = node.end = FREED
 
 
-class LogBackward0(OperatorNode):
+class LogBackward0(OneEdge):
     """log(Tensor self) -> Tensor
 
     self: grad / conj(self)
@@ -1472,7 +1486,7 @@ class LogBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(self),)
 
@@ -1495,7 +1509,7 @@ class LogBackward0(OperatorNode):
         node.self = FREED
 
 
-class Log10Backward0(OperatorNode):
+class Log10Backward0(OneEdge):
     """log10(Tensor self) -> Tensor
 
     self: grad / (conj(self) * 2.302585092994046)
@@ -1509,7 +1523,7 @@ class Log10Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / (xp.conj(self) * 2.302585092994046),)
 
@@ -1532,7 +1546,7 @@ class Log10Backward0(OperatorNode):
         node.self = FREED
 
 
-class Log1PBackward0(OperatorNode):
+class Log1PBackward0(OneEdge):
     """log1p(Tensor self) -> Tensor
 
     self: grad / conj(self + 1)
@@ -1546,7 +1560,7 @@ class Log1PBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / xp.conj(self + 1),)
 
@@ -1569,7 +1583,7 @@ class Log1PBackward0(OperatorNode):
         node.self = FREED
 
 
-class Log2Backward0(OperatorNode):
+class Log2Backward0(OneEdge):
     """log2(Tensor self) -> Tensor
 
     self: grad / (conj(self) * 0.6931471805599453)
@@ -1583,7 +1597,7 @@ class Log2Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad / (xp.conj(self) * 0.6931471805599453),)
 
@@ -1606,7 +1620,7 @@ class Log2Backward0(OperatorNode):
         node.self = FREED
 
 
-class LogaddexpBackward0(OperatorNode):
+class LogaddexpBackward0(TwoEdges):
     """logaddexp(Tensor self, Tensor other) -> Tensor
 
     self, other: logaddexp_vjp(grad, self, other, grad_input_mask)
@@ -1618,10 +1632,10 @@ class LogaddexpBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
         return (grad_of_self, grad_of_other)
@@ -1645,7 +1659,7 @@ class LogaddexpBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
         if not keep:
@@ -1656,7 +1670,7 @@ class LogaddexpBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class Logaddexp2Backward0(OperatorNode):
+class Logaddexp2Backward0(TwoEdges):
     """logaddexp2(Tensor self, Tensor other) -> Tensor
 
     other: grad * sigmoid((other - self) * 0.6931471805599453)
@@ -1670,10 +1684,10 @@ class Logaddexp2Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.sigmoid((self - other) * 0.6931471805599453) if to_self is not None else None,
             grad * xp.sigmoid((other - self) * 0.6931471805599453)
@@ -1700,7 +1714,7 @@ class Logaddexp2Backward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * xp.sigmoid((other - self) * 0.6931471805599453)
         else:
@@ -1717,7 +1731,7 @@ class Logaddexp2Backward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class MaximumBackward0(OperatorNode):
+class MaximumBackward0(TwoEdges):
     """maximum(Tensor self, Tensor other) -> Tensor
 
     other: share(grad, other, self, other > self)
@@ -1730,10 +1744,10 @@ class MaximumBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.share(grad, self, other, self > other) if to_self is not None else None,
             xp.share(grad, other, self, other > self) if to_other is not None else None,
@@ -1758,7 +1772,7 @@ class MaximumBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other > self)
         else:
@@ -1775,7 +1789,7 @@ class MaximumBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class MinimumBackward0(OperatorNode):
+class MinimumBackward0(TwoEdges):
     """minimum(Tensor self, Tensor other) -> Tensor
 
     other: share(grad, other, self, other < self)
@@ -1788,10 +1802,10 @@ class MinimumBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.share(grad, self, other, self < other) if to_self is not None else None,
             xp.share(grad, other, self, other < self) if to_other is not None else None,
@@ -1816,7 +1830,7 @@ class MinimumBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other < self)
         else:
@@ -1833,7 +1847,7 @@ class MinimumBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class ModfBackward0(OperatorNode):
+class ModfBackward0(OneEdge):
     """modf(Tensor self) -> (Tensor fractional, Tensor integral)
 
     self: grad_fractional
@@ -1845,13 +1859,13 @@ class ModfBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_fractional = grads[0]
         return (grad_fractional,)
 
 
-class MulBackward0(OperatorNode):
+class MulBackward0(TwoEdges):
     """mul(Tensor self, Tensor other) -> Tensor
 
     other: grad * conj(self)
@@ -1865,17 +1879,17 @@ class MulBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.conj(other) if to_self is not None else None,
             grad * xp.conj(self) if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_self is to_other is not None and node.self is node.other:
             self = node.self
             if (
@@ -1936,7 +1950,7 @@ class MulBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class NanToNumBackward0(OperatorNode):
+class NanToNumBackward0(OneEdge):
     """nan_to_num(Tensor self, *, float nan=0.0, float? posinf=None, float? neginf=None) -> Tensor
 
     self: where_finite(self, grad)
@@ -1948,7 +1962,7 @@ class NanToNumBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.where_finite(self, grad),)
 
@@ -1971,7 +1985,7 @@ class NanToNumBackward0(OperatorNode):
         node.self = FREED
 
 
-class NegBackward0(OperatorNode):
+class NegBackward0(OneEdge):
     """neg(Tensor self) -> Tensor
 
     self: -grad
@@ -1983,14 +1997,14 @@ class NegBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (-grad,)
 
     def run(node, xp, grad, keep):
         return (-grad,)
 
 
-class NextafterBackward0(OperatorNode):
+class NextafterBackward0(TwoEdges):
     """nextafter(Tensor self, Tensor other) -> Tensor
 
     other: not_implemented('nextafter')
@@ -2000,14 +2014,14 @@ class NextafterBackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.not_implemented("nextafter") if to_self is not None else None,
             xp.not_implemented("nextafter") if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.not_implemented("nextafter")
         else:
@@ -2019,7 +2033,7 @@ class NextafterBackward0(OperatorNode):
         return (grad_of_self, grad_of_other)
 
 
-class PolarBackward0(OperatorNode):
+class PolarBackward0(TwoEdges):
     """polar(Tensor self, Tensor other) -> Tensor
 
     other: real(grad * conj(result * 1j))
@@ -2029,20 +2043,21 @@ class PolarBackward0(OperatorNode):
     __slots__ = ("other", "other_v", "result", "result_c")
     _saves = ("other", "result")
     _saves_tensors = ("other", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         other = xp.load(node, node.other, node.other_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.real(grad * xp.conj(xp.polar(1, other))) if to_self is not None else None,
             xp.real(grad * xp.conj(result * 1j)) if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
             if type(result) is not ndarray or node.result_c[0]:
@@ -2071,10 +2086,10 @@ class PolarBackward0(OperatorNode):
         node.other = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class PositiveBackward0(OperatorNode):
+class PositiveBackward0(OneEdge):
     """positive(Tensor self) -> Tensor
 
     self: grad
@@ -2085,14 +2100,14 @@ class PositiveBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (grad,)
 
     def run(node, xp, grad, keep):
         return (grad,)
 
 
-class PowBackward0(OperatorNode):
+class PowBackward0(TwoEdges):
     """pow(Tensor self, Tensor other) -> Tensor
 
     other: grad * conj(slope_of_exponent(self, other, result))
@@ -2102,15 +2117,16 @@ class PowBackward0(OperatorNode):
     __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.conj_slope_of_base(self, other) if to_self is not None else None,
             grad * xp.conj(xp.slope_of_exponent(self, other, result))
@@ -2137,7 +2153,7 @@ class PowBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
             if type(result) is not ndarray or node.result_c[0]:
@@ -2157,10 +2173,10 @@ class PowBackward0(OperatorNode):
         node.self = node.other = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class Rad2DegBackward0(OperatorNode):
+class Rad2DegBackward0(OneEdge):
     """rad2deg(Tensor self) -> Tensor
 
     self: rad2deg(grad)
@@ -2170,14 +2186,14 @@ class Rad2DegBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.rad2deg(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.rad2deg(grad),)
 
 
-class RealBackward0(OperatorNode):
+class RealBackward0(OneEdge):
     """real(Tensor(a) self) -> Tensor(a)
 
     self: grad
@@ -2187,14 +2203,14 @@ class RealBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (grad,)
 
     def run(node, xp, grad, keep):
         return (grad,)
 
 
-class ReciprocalBackward0(OperatorNode):
+class ReciprocalBackward0(OneEdge):
     """reciprocal(Tensor self) -> Tensor
 
     self: -grad * conj(result * result)
@@ -2203,12 +2219,13 @@ class ReciprocalBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (-grad * xp.conj(result * result),)
 
@@ -2228,7 +2245,7 @@ class ReciprocalBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class RemainderBackward0(OperatorNode):
+class RemainderBackward0(TwoEdges):
     """remainder(Tensor self, Tensor other) -> Tensor
 
     other: -grad * whole_part(self, other, result)
@@ -2238,21 +2255,22 @@ class RemainderBackward0(OperatorNode):
     __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
             -grad * xp.whole_part(self, other, result) if to_other is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -2290,10 +2308,10 @@ class RemainderBackward0(OperatorNode):
         node.self = node.other = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class RintBackward0(OperatorNode):
+class RintBackward0(OneEdge):
     """rint(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -2303,14 +2321,14 @@ class RintBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.zero_gradient(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.zero_gradient(grad),)
 
 
-class RoundBackward0(OperatorNode):
+class RoundBackward0(OneEdge):
     """round(Tensor self, int decimals=0) -> Tensor
 
     self: zero_gradient(grad)
@@ -2320,14 +2338,14 @@ class RoundBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.zero_gradient(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.zero_gradient(grad),)
 
 
-class SignBackward0(OperatorNode):
+class SignBackward0(OneEdge):
     """sign(Tensor self) -> Tensor
 
     self: turned(grad, self, result)
@@ -2336,10 +2354,11 @@ class SignBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.turned(grad, self, result),)
@@ -2369,7 +2388,7 @@ class SignBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SinBackward0(OperatorNode):
+class SinBackward0(OneEdge):
     """sin(Tensor self) -> Tensor
 
     self: grad * conj(cos(self))
@@ -2383,7 +2402,7 @@ class SinBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.cos(self)),)
 
@@ -2406,7 +2425,7 @@ class SinBackward0(OperatorNode):
         node.self = FREED
 
 
-class SincBackward0(OperatorNode):
+class SincBackward0(OneEdge):
     """sinc(Tensor self) -> Tensor
 
     self: grad * conj(slope_of_sinc(self))
@@ -2419,7 +2438,7 @@ class SincBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.slope_of_sinc(self)),)
 
@@ -2442,7 +2461,7 @@ class SincBackward0(OperatorNode):
         node.self = FREED
 
 
-class SinhBackward0(OperatorNode):
+class SinhBackward0(OneEdge):
     """sinh(Tensor self) -> Tensor
 
     self: grad * conj(cosh(self))
@@ -2456,7 +2475,7 @@ class SinhBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.conj(xp.cosh(self)),)
 
@@ -2479,7 +2498,7 @@ class SinhBackward0(OperatorNode):
         node.self = FREED
 
 
-class SqrtBackward0(OperatorNode):
+class SqrtBackward0(OneEdge):
     """sqrt(Tensor self) -> Tensor
 
     self: grad / (2 * conj(result))
@@ -2488,12 +2507,13 @@ class SqrtBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad / (2 * xp.conj(result)),)
 
@@ -2513,7 +2533,7 @@ class SqrtBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SquareBackward0(OperatorNode):
+class SquareBackward0(OneEdge):
     """square(Tensor self) -> Tensor
 
     self: 2 * grad * conj(self)
@@ -2527,7 +2547,7 @@ class SquareBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (2 * grad * xp.conj(self),)
 
@@ -2550,7 +2570,7 @@ class SquareBackward0(OperatorNode):
         node.self = FREED
 
 
-class SubBackward0(OperatorNode):
+class SubBackward0(TwoEdges):
     """sub(Tensor self, Tensor other) -> Tensor
 
     other: -grad
@@ -2561,12 +2581,12 @@ class SubBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
-        (to_self, _), (to_other, _) = node._edges
+            return (None, None)
+        to_self, to_other = node._edge0, node._edge1
         return (grad if to_self is not None else None, -grad if to_other is not None else None)
 
     def run(node, xp, grad, keep):
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = -(grad if grad.shape == to_other._shape else xp.grad_to(grad, to_other))
         else:
@@ -2578,7 +2598,7 @@ class SubBackward0(OperatorNode):
         return (grad_of_self, grad_of_other)
 
 
-class TanBackward0(OperatorNode):
+class TanBackward0(OneEdge):
     """tan(Tensor self) -> Tensor
 
     self: grad * conj(1 + result * result)
@@ -2587,12 +2607,13 @@ class TanBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(1 + result * result),)
 
@@ -2612,7 +2633,7 @@ class TanBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class TanhBackward0(OperatorNode):
+class TanhBackward0(OneEdge):
     """tanh(Tensor self) -> Tensor
 
     self: grad - grad * conj(result * result)
@@ -2621,12 +2642,13 @@ class TanhBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad - grad * xp.conj(result * result),)
 
@@ -2646,7 +2668,7 @@ class TanhBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class TruncBackward0(OperatorNode):
+class TruncBackward0(OneEdge):
     """trunc(Tensor self) -> Tensor
 
     self: zero_gradient(grad)
@@ -2656,14 +2678,14 @@ class TruncBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.zero_gradient(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.zero_gradient(grad),)
 
 
-class ViewAsComplexBackward0(OperatorNode):
+class ViewAsComplexBackward0(OneEdge):
     """view_as_complex(Tensor(a) self) -> Tensor(a)
 
     self: view_as_real(grad)
@@ -2673,14 +2695,14 @@ class ViewAsComplexBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.view_as_real(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.view_as_real(grad),)
 
 
-class ViewAsRealBackward0(OperatorNode):
+class ViewAsRealBackward0(OneEdge):
     """view_as_real(Tensor(a) self) -> Tensor(a)
 
     self: view_as_complex(grad)
@@ -2690,14 +2712,14 @@ class ViewAsRealBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.view_as_complex(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.view_as_complex(grad),)
 
 
-class WhereBackward0(OperatorNode):
+class WhereBackward0(TwoEdges):
     """where(Tensor condition, Tensor self, Tensor other) -> Tensor
 
     other: where(condition, 0, grad)
@@ -2710,9 +2732,9 @@ class WhereBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         condition = xp.load(node, node.condition, node.condition_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.where(condition, grad, 0) if to_self is not None else None,
             xp.where(condition, 0, grad) if to_other is not None else None,
@@ -2728,7 +2750,7 @@ class WhereBackward0(OperatorNode):
             condition = condition._array
         else:
             condition = xp.load(node, condition, node.condition_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.where(condition, 0, grad)
         else:
@@ -2751,7 +2773,7 @@ def _sgn_cpu(self):
 
 def _sgn_node(self):
     node = SgnBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2760,7 +2782,7 @@ def _sgn_node(self):
 
 def _sgn_record(self):
     node = SgnBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2772,12 +2794,12 @@ def _sgn_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -2795,7 +2817,7 @@ def abs_cpu(self):
 
 def abs_node(self):
     node = AbsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2804,7 +2826,7 @@ def abs_node(self):
 
 def abs_record(self):
     node = AbsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2816,7 +2838,7 @@ def abs_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2843,18 +2865,18 @@ def abs__inplace(self):
 
 def abs__node(self):
     node = AbsBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def abs__record(self):
     check_inplace(self, True)
     node = AbsBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.absolute, self, "abs_", self._array), "abs_")
     return self
 
@@ -2869,7 +2891,7 @@ def acos_cpu(self):
 
 def acos_node(self):
     node = AcosBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2878,7 +2900,7 @@ def acos_node(self):
 
 def acos_record(self):
     node = AcosBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2890,7 +2912,7 @@ def acos_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2917,18 +2939,18 @@ def acos__inplace(self):
 
 def acos__node(self):
     node = AcosBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def acos__record(self):
     check_inplace(self, True)
     node = AcosBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.arccos, self, "acos_", self._array), "acos_")
     return self
 
@@ -2943,7 +2965,7 @@ def acosh_cpu(self):
 
 def acosh_node(self):
     node = AcoshBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2952,7 +2974,7 @@ def acosh_node(self):
 
 def acosh_record(self):
     node = AcoshBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2966,7 +2988,7 @@ def acosh_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -2993,18 +3015,18 @@ def acosh__inplace(self):
 
 def acosh__node(self):
     node = AcoshBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def acosh__record(self):
     check_inplace(self, True)
     node = AcoshBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.arccosh, self, "acosh_", self._array), "acosh_")
     return self
 
@@ -3020,20 +3042,16 @@ def add_cpu(self, other):
 
 def add_node(self, other):
     node = AddBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def add_record(self, other):
     node = AddBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
         combine(np.add, self._array, other._array)
@@ -3048,7 +3066,7 @@ def add_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3081,10 +3099,8 @@ def add__inplace(self, other):
 
 def add__node(self, other):
     node = AddBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
@@ -3092,10 +3108,8 @@ def add__node(self, other):
 def add__record(self, other):
     check_inplace(self, True, other)
     node = AddBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     record_inplace(node, self, write_by(np.add, self, "add_", self._array, other._array), "add_")
     return self
@@ -3107,7 +3121,7 @@ def angle_cpu(self, deg=False):
 
 def angle_node(self, deg=False):
     node = AngleBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3117,7 +3131,7 @@ def angle_node(self, deg=False):
 
 def angle_record(self, deg=False):
     node = AngleBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3130,7 +3144,7 @@ def angle_record(self, deg=False):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3155,7 +3169,7 @@ def asin_cpu(self):
 
 def asin_node(self):
     node = AsinBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3164,7 +3178,7 @@ def asin_node(self):
 
 def asin_record(self):
     node = AsinBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3176,7 +3190,7 @@ def asin_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3203,18 +3217,18 @@ def asin__inplace(self):
 
 def asin__node(self):
     node = AsinBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def asin__record(self):
     check_inplace(self, True)
     node = AsinBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.arcsin, self, "asin_", self._array), "asin_")
     return self
 
@@ -3229,7 +3243,7 @@ def asinh_cpu(self):
 
 def asinh_node(self):
     node = AsinhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3238,7 +3252,7 @@ def asinh_node(self):
 
 def asinh_record(self):
     node = AsinhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3252,7 +3266,7 @@ def asinh_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3279,18 +3293,18 @@ def asinh__inplace(self):
 
 def asinh__node(self):
     node = AsinhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def asinh__record(self):
     check_inplace(self, True)
     node = AsinhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.arcsinh, self, "asinh_", self._array), "asinh_")
     return self
 
@@ -3301,14 +3315,14 @@ def astype_cpu(self, dtype):
 
 def astype_node(self, dtype):
     node = AstypeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def astype_record(self, dtype):
     node = AstypeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = kernels.pointwise.astype(self._array, dtype)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -3318,7 +3332,7 @@ def astype_record(self, dtype):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3343,7 +3357,7 @@ def atan_cpu(self):
 
 def atan_node(self):
     node = AtanBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3352,7 +3366,7 @@ def atan_node(self):
 
 def atan_record(self):
     node = AtanBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3364,7 +3378,7 @@ def atan_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3390,10 +3404,8 @@ def atan2_cpu(self, other):
 
 def atan2_node(self, other):
     node = Atan2Backward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3404,10 +3416,8 @@ def atan2_node(self, other):
 
 def atan2_record(self, other):
     node = Atan2Backward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3426,7 +3436,7 @@ def atan2_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3459,12 +3469,10 @@ def atan2__inplace(self, other):
 
 def atan2__node(self, other):
     node = Atan2Backward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -3473,12 +3481,10 @@ def atan2__node(self, other):
 def atan2__record(self, other):
     check_inplace(self, True, other)
     node = Atan2Backward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(
@@ -3499,18 +3505,18 @@ def atan__inplace(self):
 
 def atan__node(self):
     node = AtanBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def atan__record(self):
     check_inplace(self, True)
     node = AtanBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.arctan, self, "atan_", self._array), "atan_")
     return self
 
@@ -3525,7 +3531,7 @@ def atanh_cpu(self):
 
 def atanh_node(self):
     node = AtanhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3534,7 +3540,7 @@ def atanh_node(self):
 
 def atanh_record(self):
     node = AtanhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3548,7 +3554,7 @@ def atanh_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3575,18 +3581,18 @@ def atanh__inplace(self):
 
 def atanh__node(self):
     node = AtanhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def atanh__record(self):
     check_inplace(self, True)
     node = AtanhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.arctanh, self, "atanh_", self._array), "atanh_")
     return self
 
@@ -3751,14 +3757,14 @@ def cbrt_cpu(self):
 
 def cbrt_node(self):
     node = CbrtBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def cbrt_record(self):
     node = CbrtBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.cbrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -3768,12 +3774,12 @@ def cbrt_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -3797,7 +3803,7 @@ def cbrt__inplace(self):
 
 def cbrt__node(self):
     node = CbrtBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -3805,7 +3811,7 @@ def cbrt__node(self):
 def cbrt__record(self):
     check_inplace(self, True)
     node = CbrtBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.cbrt, self, "cbrt_", self._array), "cbrt_")
     node.save_outputs(self)
@@ -3818,14 +3824,14 @@ def ceil_cpu(self):
 
 def ceil_node(self):
     node = CeilBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def ceil_record(self):
     node = CeilBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.ceil(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -3835,7 +3841,7 @@ def ceil_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3862,7 +3868,7 @@ def ceil__inplace(self):
 
 def ceil__node(self):
     node = CeilBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -3870,7 +3876,7 @@ def ceil__node(self):
 def ceil__record(self):
     check_inplace(self, True)
     node = CeilBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.ceil, self, "ceil_", self._array), "ceil_")
     return self
@@ -3887,9 +3893,9 @@ def clamp_cpu(self, min=None, max=None):
 def clamp_node(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
-        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
+        None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
     node._hooks = None
     node.self = self
@@ -3904,9 +3910,9 @@ def clamp_node(self, min=None, max=None):
 def clamp_record(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
-        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
+        None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
     node._hooks = None
     node.self = self
@@ -3925,7 +3931,7 @@ def clamp_record(self, min=None, max=None):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -3967,8 +3973,8 @@ def clamp__node(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
         edge_of(self),
-        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
-        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
+        None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
+        None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
@@ -3984,8 +3990,8 @@ def clamp__record(self, min=None, max=None):
     node = ClampBackward0()
     node._edges = (
         edge_of(self),
-        NO_EDGE if min is None else min._edge or (edge_of(min) if min._flags & EDGED else NO_EDGE),
-        NO_EDGE if max is None else max._edge or (edge_of(max) if max._flags & EDGED else NO_EDGE),
+        None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
+        None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
     node._hooks = None
     save_before_write(node, "self", self, node._edges[0])
@@ -4010,14 +4016,14 @@ def clone_cpu(self):
 
 def clone_node(self):
     node = CloneBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def clone_record(self):
     node = CloneBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = kernels.pointwise.clone(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4027,7 +4033,7 @@ def clone_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4048,20 +4054,16 @@ def complex_cpu(self, other):
 
 def complex_node(self, other):
     node = ComplexBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def complex_record(self, other):
     node = ComplexBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = kernels.pointwise.complex(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4071,7 +4073,7 @@ def complex_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4092,14 +4094,14 @@ def conjugate_cpu(self):
 
 def conjugate_node(self):
     node = ConjugateBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def conjugate_record(self):
     node = ConjugateBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.conjugate(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4109,7 +4111,7 @@ def conjugate_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4135,17 +4137,15 @@ def copysign_cpu(self, other):
 
 def copysign_node(self, other):
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_self[0] is not None:
+    if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4155,17 +4155,15 @@ def copysign_node(self, other):
 
 def copysign_record(self, other):
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_self[0] is not None:
+    if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4183,7 +4181,7 @@ def copysign_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4212,16 +4210,14 @@ def copysign__inplace(self, other):
 
 def copysign__node(self, other):
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_self[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_self is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4232,16 +4228,14 @@ def copysign__node(self, other):
 def copysign__record(self, other):
     check_inplace(self, True, other)
     node = CopysignBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_self[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_self is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -4262,7 +4256,7 @@ def cos_cpu(self):
 
 def cos_node(self):
     node = CosBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4271,7 +4265,7 @@ def cos_node(self):
 
 def cos_record(self):
     node = CosBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4283,7 +4277,7 @@ def cos_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4310,18 +4304,18 @@ def cos__inplace(self):
 
 def cos__node(self):
     node = CosBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def cos__record(self):
     check_inplace(self, True)
     node = CosBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.cos, self, "cos_", self._array), "cos_")
     return self
 
@@ -4336,7 +4330,7 @@ def cosh_cpu(self):
 
 def cosh_node(self):
     node = CoshBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4345,7 +4339,7 @@ def cosh_node(self):
 
 def cosh_record(self):
     node = CoshBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4357,7 +4351,7 @@ def cosh_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4384,18 +4378,18 @@ def cosh__inplace(self):
 
 def cosh__node(self):
     node = CoshBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def cosh__record(self):
     check_inplace(self, True)
     node = CoshBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.cosh, self, "cosh_", self._array), "cosh_")
     return self
 
@@ -4406,14 +4400,14 @@ def deg2rad_cpu(self):
 
 def deg2rad_node(self):
     node = Deg2RadBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def deg2rad_record(self):
     node = Deg2RadBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.deg2rad(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4423,7 +4417,7 @@ def deg2rad_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4452,7 +4446,7 @@ def deg2rad__inplace(self):
 
 def deg2rad__node(self):
     node = Deg2RadBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -4460,7 +4454,7 @@ def deg2rad__node(self):
 def deg2rad__record(self):
     check_inplace(self, True)
     node = Deg2RadBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
@@ -4477,12 +4471,10 @@ def div_cpu(self, other):
 
 def div_node(self, other):
     node = DivBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -4494,12 +4486,10 @@ def div_node(self, other):
 
 def div_record(self, other):
     node = DivBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -4519,7 +4509,7 @@ def div_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4552,13 +4542,11 @@ def div__inplace(self, other):
 
 def div__node(self, other):
     node = DivBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
     node.other = other
@@ -4569,13 +4557,11 @@ def div__node(self, other):
 def div__record(self, other):
     check_inplace(self, True, other)
     node = DivBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
     node.other = other
@@ -4603,14 +4589,14 @@ def exp_cpu(self):
 
 def exp_node(self):
     node = ExpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def exp_record(self):
     node = ExpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = spread(np.exp, self._array) if self._array.size >= LARGE else np.exp(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4620,12 +4606,12 @@ def exp_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -4647,14 +4633,14 @@ def exp2_cpu(self):
 
 def exp2_node(self):
     node = Exp2Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def exp2_record(self):
     node = Exp2Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = spread(np.exp2, self._array) if self._array.size >= LARGE else np.exp2(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4664,12 +4650,12 @@ def exp2_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -4693,7 +4679,7 @@ def exp2__inplace(self):
 
 def exp2__node(self):
     node = Exp2Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -4701,7 +4687,7 @@ def exp2__node(self):
 def exp2__record(self):
     check_inplace(self, True)
     node = Exp2Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.exp2, self, "exp2_", self._array), "exp2_")
     node.save_outputs(self)
@@ -4720,7 +4706,7 @@ def exp__inplace(self):
 
 def exp__node(self):
     node = ExpBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -4728,7 +4714,7 @@ def exp__node(self):
 def exp__record(self):
     check_inplace(self, True)
     node = ExpBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.exp, self, "exp_", self._array), "exp_")
     node.save_outputs(self)
@@ -4745,14 +4731,14 @@ def expm1_cpu(self):
 
 def expm1_node(self):
     node = Expm1Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def expm1_record(self):
     node = Expm1Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = spread(np.expm1, self._array) if self._array.size >= LARGE else np.expm1(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4762,12 +4748,12 @@ def expm1_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -4791,7 +4777,7 @@ def expm1__inplace(self):
 
 def expm1__node(self):
     node = Expm1Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -4799,7 +4785,7 @@ def expm1__node(self):
 def expm1__record(self):
     check_inplace(self, True)
     node = Expm1Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.expm1, self, "expm1_", self._array), "expm1_")
     node.save_outputs(self)
@@ -4812,14 +4798,14 @@ def floor_cpu(self):
 
 def floor_node(self):
     node = FloorBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def floor_record(self):
     node = FloorBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.floor(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -4829,7 +4815,7 @@ def floor_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4856,7 +4842,7 @@ def floor__inplace(self):
 
 def floor__node(self):
     node = FloorBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -4864,7 +4850,7 @@ def floor__node(self):
 def floor__record(self):
     check_inplace(self, True)
     node = FloorBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.floor, self, "floor_", self._array), "floor_")
     return self
@@ -4881,20 +4867,16 @@ def floor_divide_cpu(self, other):
 
 def floor_divide_node(self, other):
     node = FloorDivideBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def floor_divide_record(self, other):
     node = FloorDivideBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
         combine(np.floor_divide, self._array, other._array)
@@ -4909,7 +4891,7 @@ def floor_divide_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -4937,10 +4919,8 @@ def floor_divide__inplace(self, other):
 
 def floor_divide__node(self, other):
     node = FloorDivideBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
@@ -4948,10 +4928,8 @@ def floor_divide__node(self, other):
 def floor_divide__record(self, other):
     check_inplace(self, True, other)
     node = FloorDivideBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     record_inplace(
         node,
@@ -4968,10 +4946,8 @@ def fmax_cpu(self, other):
 
 def fmax_node(self, other):
     node = FmaxBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4982,10 +4958,8 @@ def fmax_node(self, other):
 
 def fmax_record(self, other):
     node = FmaxBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4999,7 +4973,7 @@ def fmax_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5020,10 +4994,8 @@ def fmin_cpu(self, other):
 
 def fmin_node(self, other):
     node = FminBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5034,10 +5006,8 @@ def fmin_node(self, other):
 
 def fmin_record(self, other):
     node = FminBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5051,7 +5021,7 @@ def fmin_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5077,17 +5047,15 @@ def fmod_cpu(self, other):
 
 def fmod_node(self, other):
     node = FmodBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5097,17 +5065,15 @@ def fmod_node(self, other):
 
 def fmod_record(self, other):
     node = FmodBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5125,13 +5091,13 @@ def fmod_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -5163,16 +5129,14 @@ def fmod__inplace(self, other):
 
 def fmod__node(self, other):
     node = FmodBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5183,16 +5147,14 @@ def fmod__node(self, other):
 def fmod__record(self, other):
     check_inplace(self, True, other)
     node = FmodBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -5208,14 +5170,14 @@ def frexp_cpu(self):
 
 def frexp_node(self):
     node = FrexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def frexp_record(self):
     node = FrexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     mantissa, exponent = recorded_several(node, np.frexp(self._array), (True, False))
     node.save_outputs(mantissa, exponent)
@@ -5280,20 +5242,16 @@ def heaviside_cpu(self, other):
 
 def heaviside_node(self, other):
     node = HeavisideBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def heaviside_record(self, other):
     node = HeavisideBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
         combine(np.heaviside, self._array, other._array)
@@ -5308,7 +5266,7 @@ def heaviside_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5332,10 +5290,8 @@ def heaviside__inplace(self, other):
 
 def heaviside__node(self, other):
     node = HeavisideBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
@@ -5343,10 +5299,8 @@ def heaviside__node(self, other):
 def heaviside__record(self, other):
     check_inplace(self, True, other)
     node = HeavisideBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     record_inplace(
         node,
@@ -5368,17 +5322,15 @@ def hypot_cpu(self, other):
 
 def hypot_node(self, other):
     node = HypotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -5388,17 +5340,15 @@ def hypot_node(self, other):
 
 def hypot_record(self, other):
     node = HypotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -5416,12 +5366,12 @@ def hypot_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -5451,18 +5401,16 @@ def hypot__inplace(self, other):
 
 def hypot__node(self, other):
     node = HypotBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if to_self[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_self is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
     return node
@@ -5471,18 +5419,16 @@ def hypot__node(self, other):
 def hypot__record(self, other):
     check_inplace(self, True, other)
     node = HypotBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    if to_self[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_self is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
     record_inplace(
@@ -5506,14 +5452,14 @@ def imag_view(self):
 
 def imag_node(self):
     node = ImagBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def imag_record(self):
     node = ImagBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(node, self, kernels.pointwise.imag(self._array), (imag_again,))
 
@@ -5570,7 +5516,7 @@ def ldexp_cpu(self, other):
 
 def ldexp_node(self, other):
     node = LdexpBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5579,7 +5525,7 @@ def ldexp_node(self, other):
 
 def ldexp_record(self, other):
     node = LdexpBackward0()
-    node._edges = (self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),)
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5596,7 +5542,7 @@ def ldexp_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5625,7 +5571,7 @@ def ldexp__inplace(self, other):
 
 def ldexp__node(self, other):
     node = LdexpBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5635,7 +5581,7 @@ def ldexp__node(self, other):
 def ldexp__record(self, other):
     check_inplace(self, True, other)
     node = LdexpBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5661,19 +5607,19 @@ def lerp_cpu(self, end, weight):
 def lerp_node(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        end._edge or (edge_of(end) if end._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -5684,19 +5630,19 @@ def lerp_node(self, end, weight):
 def lerp_record(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        self._edge or (edge_of(self) if self._flags & EDGED else None),
+        end._edge or (edge_of(end) if end._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -5709,7 +5655,7 @@ def lerp_record(self, end, weight):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5750,17 +5696,17 @@ def lerp__node(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
         edge_of(self),
-        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        end._edge or (edge_of(end) if end._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if to_weight[0] is not None:
+    if to_weight is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -5773,17 +5719,17 @@ def lerp__record(self, end, weight):
     node = LerpBackward0()
     node._edges = to_self, to_end, to_weight = (
         edge_of(self),
-        end._edge or (edge_of(end) if end._flags & EDGED else NO_EDGE),
-        weight._edge or (edge_of(weight) if weight._flags & EDGED else NO_EDGE),
+        end._edge or (edge_of(end) if end._flags & EDGED else None),
+        weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
     node._hooks = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    if to_weight[0] is not None:
+    if to_weight is not None:
         save_before_write(node, "self", self, node._edges[0])
     else:
         node.self, node.self_v = None, 0
-    if to_weight[0] is not None:
+    if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
@@ -5804,7 +5750,7 @@ def log_cpu(self):
 
 def log_node(self):
     node = LogBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5813,7 +5759,7 @@ def log_node(self):
 
 def log_record(self):
     node = LogBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5825,7 +5771,7 @@ def log_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5850,7 +5796,7 @@ def log10_cpu(self):
 
 def log10_node(self):
     node = Log10Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5859,7 +5805,7 @@ def log10_node(self):
 
 def log10_record(self):
     node = Log10Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5871,7 +5817,7 @@ def log10_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5898,18 +5844,18 @@ def log10__inplace(self):
 
 def log10__node(self):
     node = Log10Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def log10__record(self):
     check_inplace(self, True)
     node = Log10Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.log10, self, "log10_", self._array), "log10_")
     return self
 
@@ -5924,7 +5870,7 @@ def log1p_cpu(self):
 
 def log1p_node(self):
     node = Log1PBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5933,7 +5879,7 @@ def log1p_node(self):
 
 def log1p_record(self):
     node = Log1PBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5945,7 +5891,7 @@ def log1p_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -5972,18 +5918,18 @@ def log1p__inplace(self):
 
 def log1p__node(self):
     node = Log1PBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def log1p__record(self):
     check_inplace(self, True)
     node = Log1PBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.log1p, self, "log1p_", self._array), "log1p_")
     return self
 
@@ -5998,7 +5944,7 @@ def log2_cpu(self):
 
 def log2_node(self):
     node = Log2Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6007,7 +5953,7 @@ def log2_node(self):
 
 def log2_record(self):
     node = Log2Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6019,7 +5965,7 @@ def log2_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6046,18 +5992,18 @@ def log2__inplace(self):
 
 def log2__node(self):
     node = Log2Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def log2__record(self):
     check_inplace(self, True)
     node = Log2Backward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.log2, self, "log2_", self._array), "log2_")
     return self
 
@@ -6074,18 +6020,18 @@ def log__inplace(self):
 
 def log__node(self):
     node = LogBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def log__record(self):
     check_inplace(self, True)
     node = LogBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.log, self, "log_", self._array), "log_")
     return self
 
@@ -6096,10 +6042,8 @@ def logaddexp_cpu(self, other):
 
 def logaddexp_node(self, other):
     node = LogaddexpBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6110,10 +6054,8 @@ def logaddexp_node(self, other):
 
 def logaddexp_record(self, other):
     node = LogaddexpBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6127,7 +6069,7 @@ def logaddexp_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6157,10 +6099,8 @@ def logaddexp2_cpu(self, other):
 
 def logaddexp2_node(self, other):
     node = Logaddexp2Backward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6171,10 +6111,8 @@ def logaddexp2_node(self, other):
 
 def logaddexp2_record(self, other):
     node = Logaddexp2Backward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6193,7 +6131,7 @@ def logaddexp2_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6260,10 +6198,8 @@ def maximum_cpu(self, other):
 
 def maximum_node(self, other):
     node = MaximumBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6274,10 +6210,8 @@ def maximum_node(self, other):
 
 def maximum_record(self, other):
     node = MaximumBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6291,7 +6225,7 @@ def maximum_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6326,12 +6260,10 @@ def maximum__inplace(self, other):
 
 def maximum__node(self, other):
     node = MaximumBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -6340,12 +6272,10 @@ def maximum__node(self, other):
 def maximum__record(self, other):
     check_inplace(self, True, other)
     node = MaximumBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.pointwise.maximum(self._array, other._array), "maximum_")
@@ -6358,10 +6288,8 @@ def minimum_cpu(self, other):
 
 def minimum_node(self, other):
     node = MinimumBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6372,10 +6300,8 @@ def minimum_node(self, other):
 
 def minimum_record(self, other):
     node = MinimumBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6389,7 +6315,7 @@ def minimum_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6424,12 +6350,10 @@ def minimum__inplace(self, other):
 
 def minimum__node(self, other):
     node = MinimumBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -6438,12 +6362,10 @@ def minimum__node(self, other):
 def minimum__record(self, other):
     check_inplace(self, True, other)
     node = MinimumBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.pointwise.minimum(self._array, other._array), "minimum_")
@@ -6456,14 +6378,14 @@ def modf_cpu(self):
 
 def modf_node(self):
     node = ModfBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def modf_record(self):
     node = ModfBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return recorded_several(node, np.modf(self._array), (True, True))
 
@@ -6488,17 +6410,15 @@ def mul_cpu(self, other):
 
 def mul_node(self, other):
     node = MulBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6508,17 +6428,15 @@ def mul_node(self, other):
 
 def mul_record(self, other):
     node = MulBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6536,7 +6454,7 @@ def mul_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6569,16 +6487,14 @@ def mul__inplace(self, other):
 
 def mul__node(self, other):
     node = MulBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6589,16 +6505,14 @@ def mul__node(self, other):
 def mul__record(self, other):
     check_inplace(self, True, other)
     node = MulBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6615,7 +6529,7 @@ def nan_to_num_cpu(self, *, nan=0.0, posinf=None, neginf=None):
 
 def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6624,7 +6538,7 @@ def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
 
 def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6636,7 +6550,7 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6665,18 +6579,18 @@ def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
 
 def nan_to_num__node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, True)
     node = NanToNumBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(
         node, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
     )
@@ -6698,14 +6612,14 @@ def neg_cpu(self):
 
 def neg_node(self):
     node = NegBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def neg_record(self):
     node = NegBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = -self._array
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -6715,7 +6629,7 @@ def neg_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6742,7 +6656,7 @@ def neg__inplace(self):
 
 def neg__node(self):
     node = NegBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -6750,7 +6664,7 @@ def neg__node(self):
 def neg__record(self):
     check_inplace(self, True)
     node = NegBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.negative, self, "neg_", self._array), "neg_")
     return self
@@ -6767,20 +6681,16 @@ def nextafter_cpu(self, other):
 
 def nextafter_node(self, other):
     node = NextafterBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def nextafter_record(self, other):
     node = NextafterBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
         combine(np.nextafter, self._array, other._array)
@@ -6795,7 +6705,7 @@ def nextafter_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6819,10 +6729,8 @@ def nextafter__inplace(self, other):
 
 def nextafter__node(self, other):
     node = NextafterBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
@@ -6830,10 +6738,8 @@ def nextafter__node(self, other):
 def nextafter__record(self, other):
     check_inplace(self, True, other)
     node = NextafterBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     record_inplace(
         node,
@@ -6850,12 +6756,10 @@ def polar_cpu(self, other):
 
 def polar_node(self, other):
     node = PolarBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6865,12 +6769,10 @@ def polar_node(self, other):
 
 def polar_record(self, other):
     node = PolarBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -6883,13 +6785,13 @@ def polar_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -6913,14 +6815,14 @@ def positive_cpu(self):
 
 def positive_node(self):
     node = PositiveBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def positive_record(self):
     node = PositiveBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.positive(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -6930,7 +6832,7 @@ def positive_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -6951,10 +6853,8 @@ def pow_cpu(self, other):
 
 def pow_node(self, other):
     node = PowBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6965,10 +6865,8 @@ def pow_node(self, other):
 
 def pow_record(self, other):
     node = PowBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6982,13 +6880,13 @@ def pow_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -7018,12 +6916,10 @@ def pow__inplace(self, other):
 
 def pow__node(self, other):
     node = PowBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -7032,12 +6928,10 @@ def pow__node(self, other):
 def pow__record(self, other):
     check_inplace(self, True, other)
     node = PowBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.pointwise.pow(self._array, other._array), "pow_")
@@ -7051,14 +6945,14 @@ def rad2deg_cpu(self):
 
 def rad2deg_node(self):
     node = Rad2DegBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def rad2deg_record(self):
     node = Rad2DegBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.rad2deg(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -7068,7 +6962,7 @@ def rad2deg_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7097,7 +6991,7 @@ def rad2deg__inplace(self):
 
 def rad2deg__node(self):
     node = Rad2DegBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -7105,7 +6999,7 @@ def rad2deg__node(self):
 def rad2deg__record(self):
     check_inplace(self, True)
     node = Rad2DegBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
@@ -7125,14 +7019,14 @@ def real_view(self):
 
 def real_node(self):
     node = RealBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def real_record(self):
     node = RealBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(node, self, kernels.pointwise.real(self._array), (real_again,))
 
@@ -7151,14 +7045,14 @@ def reciprocal_cpu(self):
 
 def reciprocal_node(self):
     node = ReciprocalBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def reciprocal_record(self):
     node = ReciprocalBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.reciprocal(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -7168,12 +7062,12 @@ def reciprocal_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -7199,7 +7093,7 @@ def reciprocal__inplace(self):
 
 def reciprocal__node(self):
     node = ReciprocalBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -7207,7 +7101,7 @@ def reciprocal__node(self):
 def reciprocal__record(self):
     check_inplace(self, True)
     node = ReciprocalBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(
         node, self, write_by(np.reciprocal, self, "reciprocal_", self._array), "reciprocal_"
@@ -7227,17 +7121,15 @@ def remainder_cpu(self, other):
 
 def remainder_node(self, other):
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -7247,17 +7139,15 @@ def remainder_node(self, other):
 
 def remainder_record(self, other):
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -7275,13 +7165,13 @@ def remainder_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -7316,16 +7206,14 @@ def remainder__inplace(self, other):
 
 def remainder__node(self, other):
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -7336,16 +7224,14 @@ def remainder__node(self, other):
 def remainder__record(self, other):
     check_inplace(self, True, other)
     node = RemainderBackward0()
-    node._edges = to_self, to_other = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = edge_of(self)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
-        save_before_write(node, "self", self, node._edges[0])
+    if to_other is not None:
+        save_before_write(node, "self", self, node._edge0)
     else:
         node.self, node.self_v = None, 0
-    if to_other[0] is not None:
+    if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -7366,14 +7252,14 @@ def rint_cpu(self):
 
 def rint_node(self):
     node = RintBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def rint_record(self):
     node = RintBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.rint(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -7383,7 +7269,7 @@ def rint_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7410,7 +7296,7 @@ def rint__inplace(self):
 
 def rint__node(self):
     node = RintBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -7418,7 +7304,7 @@ def rint__node(self):
 def rint__record(self):
     check_inplace(self, True)
     node = RintBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.rint, self, "rint_", self._array), "rint_")
     return self
@@ -7430,14 +7316,14 @@ def round_cpu(self, decimals=0):
 
 def round_node(self, decimals=0):
     node = RoundBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def round_record(self, decimals=0):
     node = RoundBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.round(self._array, decimals=decimals)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -7447,7 +7333,7 @@ def round_record(self, decimals=0):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7474,7 +7360,7 @@ def round__inplace(self, decimals=0):
 
 def round__node(self, decimals=0):
     node = RoundBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -7482,7 +7368,7 @@ def round__node(self, decimals=0):
 def round__record(self, decimals=0):
     check_inplace(self, True)
     node = RoundBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, np.round(self._array, decimals=decimals), "round_")
     return self
@@ -7494,7 +7380,7 @@ def sign_cpu(self):
 
 def sign_node(self):
     node = SignBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7503,7 +7389,7 @@ def sign_node(self):
 
 def sign_record(self):
     node = SignBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7515,12 +7401,12 @@ def sign_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -7544,18 +7430,18 @@ def sign__inplace(self):
 
 def sign__node(self):
     node = SignBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def sign__record(self):
     check_inplace(self, True)
     node = SignBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.sign, self, "sign_", self._array), "sign_")
     node.save_outputs(self)
     return self
@@ -7575,7 +7461,7 @@ def sin_cpu(self):
 
 def sin_node(self):
     node = SinBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7584,7 +7470,7 @@ def sin_node(self):
 
 def sin_record(self):
     node = SinBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7596,7 +7482,7 @@ def sin_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7623,18 +7509,18 @@ def sin__inplace(self):
 
 def sin__node(self):
     node = SinBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def sin__record(self):
     check_inplace(self, True)
     node = SinBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.sin, self, "sin_", self._array), "sin_")
     return self
 
@@ -7645,7 +7531,7 @@ def sinc_cpu(self):
 
 def sinc_node(self):
     node = SincBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7654,7 +7540,7 @@ def sinc_node(self):
 
 def sinc_record(self):
     node = SincBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7666,7 +7552,7 @@ def sinc_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7693,18 +7579,18 @@ def sinc__inplace(self):
 
 def sinc__node(self):
     node = SincBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def sinc__record(self):
     check_inplace(self, True)
     node = SincBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.sinc, self, "sinc_", self._array), "sinc_")
     return self
 
@@ -7719,7 +7605,7 @@ def sinh_cpu(self):
 
 def sinh_node(self):
     node = SinhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7728,7 +7614,7 @@ def sinh_node(self):
 
 def sinh_record(self):
     node = SinhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7740,7 +7626,7 @@ def sinh_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7767,18 +7653,18 @@ def sinh__inplace(self):
 
 def sinh__node(self):
     node = SinhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def sinh__record(self):
     check_inplace(self, True)
     node = SinhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.sinh, self, "sinh_", self._array), "sinh_")
     return self
 
@@ -7789,14 +7675,14 @@ def sqrt_cpu(self):
 
 def sqrt_node(self):
     node = SqrtBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def sqrt_record(self):
     node = SqrtBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.sqrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -7806,12 +7692,12 @@ def sqrt_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -7835,7 +7721,7 @@ def sqrt__inplace(self):
 
 def sqrt__node(self):
     node = SqrtBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -7843,7 +7729,7 @@ def sqrt__node(self):
 def sqrt__record(self):
     check_inplace(self, True)
     node = SqrtBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.sqrt, self, "sqrt_", self._array), "sqrt_")
     node.save_outputs(self)
@@ -7856,7 +7742,7 @@ def square_cpu(self):
 
 def square_node(self):
     node = SquareBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7865,7 +7751,7 @@ def square_node(self):
 
 def square_record(self):
     node = SquareBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7877,7 +7763,7 @@ def square_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7904,18 +7790,18 @@ def square__inplace(self):
 
 def square__node(self):
     node = SquareBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def square__record(self):
     check_inplace(self, True)
     node = SquareBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np.square, self, "square_", self._array), "square_")
     return self
 
@@ -7931,20 +7817,16 @@ def sub_cpu(self, other):
 
 def sub_node(self, other):
     node = SubBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def sub_record(self, other):
     node = SubBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
         combine(np.subtract, self._array, other._array)
@@ -7959,7 +7841,7 @@ def sub_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -7992,10 +7874,8 @@ def sub__inplace(self, other):
 
 def sub__node(self, other):
     node = SubBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     return node
 
@@ -8003,10 +7883,8 @@ def sub__node(self, other):
 def sub__record(self, other):
     check_inplace(self, True, other)
     node = SubBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     record_inplace(
         node, self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_"
@@ -8024,14 +7902,14 @@ def tan_cpu(self):
 
 def tan_node(self):
     node = TanBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def tan_record(self):
     node = TanBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = spread(np.tan, self._array) if self._array.size >= LARGE else np.tan(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -8041,12 +7919,12 @@ def tan_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -8070,7 +7948,7 @@ def tan__inplace(self):
 
 def tan__node(self):
     node = TanBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -8078,7 +7956,7 @@ def tan__node(self):
 def tan__record(self):
     check_inplace(self, True)
     node = TanBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.tan, self, "tan_", self._array), "tan_")
     node.save_outputs(self)
@@ -8095,14 +7973,14 @@ def tanh_cpu(self):
 
 def tanh_node(self):
     node = TanhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def tanh_record(self):
     node = TanhBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = spread(np.tanh, self._array) if self._array.size >= LARGE else np.tanh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -8112,12 +7990,12 @@ def tanh_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -8141,7 +8019,7 @@ def tanh__inplace(self):
 
 def tanh__node(self):
     node = TanhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -8149,7 +8027,7 @@ def tanh__node(self):
 def tanh__record(self):
     check_inplace(self, True)
     node = TanhBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.tanh, self, "tanh_", self._array), "tanh_")
     node.save_outputs(self)
@@ -8162,14 +8040,14 @@ def trunc_cpu(self):
 
 def trunc_node(self):
     node = TruncBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def trunc_record(self):
     node = TruncBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = np.trunc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -8179,7 +8057,7 @@ def trunc_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -8206,7 +8084,7 @@ def trunc__inplace(self):
 
 def trunc__node(self):
     node = TruncBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -8214,7 +8092,7 @@ def trunc__node(self):
 def trunc__record(self):
     check_inplace(self, True)
     node = TruncBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, write_by(np.trunc, self, "trunc_", self._array), "trunc_")
     return self
@@ -8236,14 +8114,14 @@ def view_as_complex_view(self):
 
 def view_as_complex_node(self):
     node = ViewAsComplexBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def view_as_complex_record(self):
     node = ViewAsComplexBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
         node, self, kernels.pointwise.view_as_complex(self._array), (view_as_complex_again,)
@@ -8274,14 +8152,14 @@ def view_as_real_view(self):
 
 def view_as_real_node(self):
     node = ViewAsRealBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def view_as_real_record(self):
     node = ViewAsRealBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
         node, self, kernels.pointwise.view_as_real(self._array), (view_as_real_again,)
@@ -8302,10 +8180,8 @@ def where_cpu(condition, self, other):
 
 def where_node(condition, self, other):
     node = WhereBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
@@ -8314,10 +8190,8 @@ def where_node(condition, self, other):
 
 def where_record(condition, self, other):
     node = WhereBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
@@ -8329,7 +8203,7 @@ def where_record(condition, self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)

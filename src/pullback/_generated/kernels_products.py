@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class EinsumBackward0(OperatorNode):
+class EinsumBackward0(ManyEdges):
     """_einsum(str subscripts, Tensor[] operands, *, bool optimize=False) -> Tensor
 
     operands: einsum_grad(grad, subscripts, operands, optimize, grad_input_mask)
@@ -53,14 +60,14 @@ class EinsumBackward0(OperatorNode):
         subscripts = node.subscripts
         operands = xp.load(node, node.operands, node.operands_v)
         optimize = node.optimize
-        grad_input_mask = [edge[0] is not None for edge in node._edges]
+        grad_input_mask = [edge is not None for edge in node._edges]
         return tuple(xp.einsum_grad(grad, subscripts, operands, optimize, grad_input_mask))
 
     def release(node):
         node.operands = FREED
 
 
-class TensordotBackward0(OperatorNode):
+class TensordotBackward0(TwoEdges):
     """_tensordot(Tensor self, Tensor other, int[] axes_self, int[] axes_other) -> Tensor
 
     other: tensordot_to_second(grad, self, other.shape, axes_self, axes_other)
@@ -82,14 +89,14 @@ class TensordotBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other_shape = node.other_shape
         axes_self = node.axes_self
         axes_other = node.axes_other
         self_shape = node.self_shape
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
             if to_self is not None
@@ -104,7 +111,7 @@ class TensordotBackward0(OperatorNode):
         axes_self = node.axes_self
         axes_other = node.axes_other
         self_shape = node.self_shape
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -139,7 +146,7 @@ class TensordotBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class ConvolveBackward0(OperatorNode):
+class ConvolveBackward0(TwoEdges):
     """convolve(Tensor self, Tensor other, str mode='full') -> Tensor
 
     other: correlate(full_window(grad, self.size, other.size, mode, False), self, 'valid')
@@ -152,13 +159,13 @@ class ConvolveBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self_size = node.self_size
         self = xp.load(node, node.self, node.self_v)
         other_size = node.other_size
         mode = node.mode
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.correlate(xp.full_window(grad, self_size, other_size, mode, False), other, "valid")
             if to_self is not None
@@ -172,7 +179,7 @@ class ConvolveBackward0(OperatorNode):
         self_size = node.self_size
         other_size = node.other_size
         mode = node.mode
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -211,7 +218,7 @@ class ConvolveBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class CorrelateBackward0(OperatorNode):
+class CorrelateBackward0(TwoEdges):
     """correlate(Tensor self, Tensor other, str mode='valid') -> Tensor
 
     other: correlate(self, full_window(grad, self.size, other.size, mode, True), 'valid')
@@ -224,13 +231,13 @@ class CorrelateBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         self_size = node.self_size
         other_size = node.other_size
         mode = node.mode
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.convolve(xp.full_window(grad, self_size, other_size, mode, True), other, "valid")
             if to_self is not None
@@ -244,7 +251,7 @@ class CorrelateBackward0(OperatorNode):
         self_size = node.self_size
         other_size = node.other_size
         mode = node.mode
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -283,7 +290,7 @@ class CorrelateBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class DotBackward0(OperatorNode):
+class DotBackward0(TwoEdges):
     """dot(Tensor self, Tensor other) -> Tensor
 
     other: dot_to_second(grad, self, other.shape)
@@ -296,12 +303,12 @@ class DotBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other_shape = node.other_shape
         self_shape = node.self_shape
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.dot_to_first(grad, self_shape, other) if to_self is not None else None,
             xp.dot_to_second(grad, self, other_shape) if to_other is not None else None,
@@ -310,7 +317,7 @@ class DotBackward0(OperatorNode):
     def run(node, xp, grad, keep):
         other_shape = node.other_shape
         self_shape = node.self_shape
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -345,7 +352,7 @@ class DotBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class MatmulBackward0(OperatorNode):
+class MatmulBackward0(TwoEdges):
     """matmul(Tensor self, Tensor other) -> Tensor
 
     other: matmul_to_second(grad, self, other.shape)
@@ -359,12 +366,12 @@ class MatmulBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other_shape = node.other_shape
         self_shape = node.self_shape
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.matmul_to_first(grad, self_shape, other) if to_self is not None else None,
             xp.matmul_to_second(grad, self, other_shape) if to_other is not None else None,
@@ -373,7 +380,7 @@ class MatmulBackward0(OperatorNode):
     def run(node, xp, grad, keep):
         other_shape = node.other_shape
         self_shape = node.self_shape
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -408,7 +415,7 @@ class MatmulBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class OuterBackward0(OperatorNode):
+class OuterBackward0(TwoEdges):
     """outer(Tensor self, Tensor other) -> Tensor
 
     other: reshape(matmul(conj(reshape(self, [-1])), grad), other.shape)
@@ -421,12 +428,12 @@ class OuterBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other_shape = node.other_shape
         self_shape = node.self_shape
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.reshape(xp.matmul(grad, xp.conj(xp.reshape(other, [-1]))), self_shape)
             if to_self is not None
@@ -439,7 +446,7 @@ class OuterBackward0(OperatorNode):
     def run(node, xp, grad, keep):
         other_shape = node.other_shape
         self_shape = node.self_shape
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -478,7 +485,7 @@ class OuterBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class TraceBackward0(OperatorNode):
+class TraceBackward0(OneEdge):
     """trace(Tensor self, int offset=0, int axis1=0, int axis2=1, dtype? dtype=None) -> Tensor
 
     self: trace_grad(grad, self.shape, offset, axis1, axis2)
@@ -489,7 +496,7 @@ class TraceBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         offset = node.offset
         axis1 = node.axis1
@@ -504,7 +511,7 @@ class TraceBackward0(OperatorNode):
         return (xp.trace_grad(grad, self_shape, offset, axis1, axis2),)
 
 
-class VecdotBackward0(OperatorNode):
+class VecdotBackward0(TwoEdges):
     """vecdot(Tensor self, Tensor other, *, int axis=-1) -> Tensor
 
     other: vecdot_grad(grad, self, other.ndim, axis)
@@ -517,13 +524,13 @@ class VecdotBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other_ndim = node.other_ndim
         axis = node.axis
         self_ndim = node.self_ndim
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             xp.vecdot_grad(xp.conj(grad), other, self_ndim, axis) if to_self is not None else None,
             xp.vecdot_grad(grad, self, other_ndim, axis) if to_other is not None else None,
@@ -533,7 +540,7 @@ class VecdotBackward0(OperatorNode):
         other_ndim = node.other_ndim
         axis = node.axis
         self_ndim = node.self_ndim
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
             if (
@@ -612,12 +619,10 @@ def _tensordot_cpu(self, other, axes_self, axes_other):
 
 def _tensordot_node(self, other, axes_self, axes_other):
     node = TensordotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -626,7 +631,7 @@ def _tensordot_node(self, other, axes_self, axes_other):
     node.axes_self = axes_self
     node.axes_other = axes_other
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -636,12 +641,10 @@ def _tensordot_node(self, other, axes_self, axes_other):
 
 def _tensordot_record(self, other, axes_self, axes_other):
     node = TensordotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -650,7 +653,7 @@ def _tensordot_record(self, other, axes_self, axes_other):
     node.axes_self = axes_self
     node.axes_other = axes_other
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -680,20 +683,18 @@ def convolve_cpu(self, other, mode="full"):
 
 def convolve_node(self, other, mode="full"):
     node = ConvolveBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self_size = self.size
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -703,20 +704,18 @@ def convolve_node(self, other, mode="full"):
 
 def convolve_record(self, other, mode="full"):
     node = ConvolveBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self_size = self.size
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -742,12 +741,10 @@ def correlate_cpu(self, other, mode="valid"):
 
 def correlate_node(self, other, mode="valid"):
     node = CorrelateBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -755,7 +752,7 @@ def correlate_node(self, other, mode="valid"):
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -765,12 +762,10 @@ def correlate_node(self, other, mode="valid"):
 
 def correlate_record(self, other, mode="valid"):
     node = CorrelateBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -778,7 +773,7 @@ def correlate_record(self, other, mode="valid"):
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -804,19 +799,17 @@ def dot_cpu(self, other):
 
 def dot_node(self, other):
     node = DotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -826,19 +819,17 @@ def dot_node(self, other):
 
 def dot_record(self, other):
     node = DotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -864,19 +855,17 @@ def matmul_cpu(self, other):
 
 def matmul_node(self, other):
     node = MatmulBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -886,19 +875,17 @@ def matmul_node(self, other):
 
 def matmul_record(self, other):
     node = MatmulBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -924,19 +911,17 @@ def outer_cpu(self, other):
 
 def outer_node(self, other):
     node = OuterBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -946,19 +931,17 @@ def outer_node(self, other):
 
 def outer_record(self, other):
     node = OuterBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
         node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -984,7 +967,7 @@ def trace_cpu(self, offset=0, axis1=0, axis2=1, dtype=None):
 
 def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.offset = offset
@@ -995,7 +978,7 @@ def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
 
 def trace_record(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.offset = offset
@@ -1018,12 +1001,10 @@ def vecdot_cpu(self, other, *, axis=-1):
 
 def vecdot_node(self, other, *, axis=-1):
     node = VecdotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -1031,7 +1012,7 @@ def vecdot_node(self, other, *, axis=-1):
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
@@ -1041,12 +1022,10 @@ def vecdot_node(self, other, *, axis=-1):
 
 def vecdot_record(self, other, *, axis=-1):
     node = VecdotBackward0()
-    node._edges = to_self, to_other = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    if to_other[0] is not None:
+    if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
     else:
@@ -1054,7 +1033,7 @@ def vecdot_record(self, other, *, axis=-1):
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
-    if to_self[0] is not None:
+    if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class ExclusiveCumprodBackward0(OperatorNode):
+class ExclusiveCumprodBackward0(OneEdge):
     """_exclusive_cumprod(Tensor self, int axis, bool reverse) -> Tensor
 
     self: exclusive_cumprod_backward(grad, self, result, axis, reverse)
@@ -46,10 +53,11 @@ class ExclusiveCumprodBackward0(OperatorNode):
     __slots__ = ("axis", "result", "result_c", "reverse", "self", "self_v")
     _saves = ("self", "axis", "reverse", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         reverse = node.reverse
@@ -83,7 +91,7 @@ class ExclusiveCumprodBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class RecurrenceBackward0(OperatorNode):
+class RecurrenceBackward0(TwoEdges):
     """_recurrence(Tensor self, Tensor factor, int axis, bool reverse) -> Tensor
 
     self, factor: recurrence_backward(grad, factor, result, axis, reverse)
@@ -92,15 +100,16 @@ class RecurrenceBackward0(OperatorNode):
     __slots__ = ("axis", "factor", "factor_v", "result", "result_c", "reverse")
     _saves = ("factor", "axis", "reverse", "result")
     _saves_tensors = ("factor", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         factor = xp.load(node, node.factor, node.factor_v)
         axis = node.axis
         reverse = node.reverse
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_factor, _) = node._edges
+        to_self, to_factor = node._edge0, node._edge1
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
         return (grad_of_self, grad_of_factor)
 
@@ -119,7 +128,7 @@ class RecurrenceBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_self, _), (to_factor, _) = node._edges
+        to_self, to_factor = node._edge0, node._edge1
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
         if not keep:
             node.factor = node.result = FREED
@@ -132,7 +141,7 @@ class RecurrenceBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class ShiftBackward0(OperatorNode):
+class ShiftBackward0(OneEdge):
     """_shift(Tensor self, int axis, int by, Scalar fill) -> Tensor
 
     self: _shift(grad, axis, -by, 0)
@@ -143,7 +152,7 @@ class ShiftBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axis = node.axis
         by = node.by
         return (xp._shift(grad, axis, -by, 0),)
@@ -154,7 +163,7 @@ class ShiftBackward0(OperatorNode):
         return (xp._shift(grad, axis, -by, 0),)
 
 
-class CummaxBackward0(OperatorNode):
+class CummaxBackward0(OneEdge):
     """cummax(Tensor self, int axis) -> (Tensor values, Tensor indices)
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
@@ -168,7 +177,7 @@ class CummaxBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
@@ -183,7 +192,7 @@ class CummaxBackward0(OperatorNode):
         node.indices = save_output(indices, 1)
 
 
-class CumminBackward0(OperatorNode):
+class CumminBackward0(OneEdge):
     """cummin(Tensor self, int axis) -> (Tensor values, Tensor indices)
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis, True)
@@ -197,7 +206,7 @@ class CumminBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
@@ -212,7 +221,7 @@ class CumminBackward0(OperatorNode):
         node.indices = save_output(indices, 1)
 
 
-class CumprodBackward0(OperatorNode):
+class CumprodBackward0(OneEdge):
     """cumprod(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor
 
     self: cumprod_backward(grad, self, result, axis)
@@ -221,10 +230,11 @@ class CumprodBackward0(OperatorNode):
     __slots__ = ("axis", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
@@ -256,7 +266,7 @@ class CumprodBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class CumsumBackward0(OperatorNode):
+class CumsumBackward0(OneEdge):
     """cumsum(Tensor self, int? axis=None, *, dtype? dtype=None) -> Tensor
 
     self: cumsum_backward(grad, self.shape, axis)
@@ -267,7 +277,7 @@ class CumsumBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         return (xp.cumsum_backward(grad, self_shape, axis),)
@@ -278,7 +288,7 @@ class CumsumBackward0(OperatorNode):
         return (xp.cumsum_backward(grad, self_shape, axis),)
 
 
-class LogcumsumexpBackward0(OperatorNode):
+class LogcumsumexpBackward0(OneEdge):
     """logcumsumexp(Tensor self, int axis) -> Tensor
 
     self: logcumsumexp_backward(grad, self, result, axis)
@@ -287,10 +297,11 @@ class LogcumsumexpBackward0(OperatorNode):
     __slots__ = ("axis", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
@@ -322,7 +333,7 @@ class LogcumsumexpBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LogsumexpBackward0(OperatorNode):
+class LogsumexpBackward0(OneEdge):
     """logsumexp(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * conj(exp_difference(self, result, axis, keepdims))
@@ -331,11 +342,12 @@ class LogsumexpBackward0(OperatorNode):
     __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
@@ -377,7 +389,7 @@ class LogsumexpBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class MaxBackward0(OperatorNode):
+class MaxBackward0(OneEdge):
     """max(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -386,11 +398,12 @@ class MaxBackward0(OperatorNode):
     __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
@@ -432,7 +445,7 @@ class MaxBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class MeanBackward0(OperatorNode):
+class MeanBackward0(OneEdge):
     """mean(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor
 
     self: expand_reduced(grad / reduced_count(self.shape, axis), self.shape, axis, keepdims)
@@ -443,7 +456,7 @@ class MeanBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
@@ -464,7 +477,7 @@ class MeanBackward0(OperatorNode):
         )
 
 
-class MinBackward0(OperatorNode):
+class MinBackward0(OneEdge):
     """min(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -473,11 +486,12 @@ class MinBackward0(OperatorNode):
     __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
@@ -519,7 +533,7 @@ class MinBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class NanmaxBackward0(OperatorNode):
+class NanmaxBackward0(OneEdge):
     """nanmax(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -528,11 +542,12 @@ class NanmaxBackward0(OperatorNode):
     __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
@@ -574,7 +589,7 @@ class NanmaxBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class NanminBackward0(OperatorNode):
+class NanminBackward0(OneEdge):
     """nanmin(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
@@ -583,11 +598,12 @@ class NanminBackward0(OperatorNode):
     __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
@@ -629,7 +645,7 @@ class NanminBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class ProdBackward0(OperatorNode):
+class ProdBackward0(OneEdge):
     """prod(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims) * conj(other_factors(self, axis))
@@ -642,7 +658,7 @@ class ProdBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
@@ -677,7 +693,7 @@ class ProdBackward0(OperatorNode):
         node.self = FREED
 
 
-class StdBackward0(OperatorNode):
+class StdBackward0(OneEdge):
     """std(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor
 
     self: var_backward(half_over(grad, result), self, axis, keepdims, ddof, correction)
@@ -686,10 +702,11 @@ class StdBackward0(OperatorNode):
     __slots__ = ("axis", "correction", "ddof", "keepdims", "result", "result_c", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ddof", "correction", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
@@ -731,7 +748,7 @@ class StdBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SumBackward0(OperatorNode):
+class SumBackward0(OneEdge):
     """sum(Tensor self, int[1]? axis=None, bool keepdims=False, *, dtype? dtype=None) -> Tensor
 
     self: expand_reduced(grad, self.shape, axis, keepdims)
@@ -742,7 +759,7 @@ class SumBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         axis = node.axis
         keepdims = node.keepdims
@@ -755,7 +772,7 @@ class SumBackward0(OperatorNode):
         return (xp.expand_reduced(grad, self_shape, axis, keepdims),)
 
 
-class VarBackward0(OperatorNode):
+class VarBackward0(OneEdge):
     """var(Tensor self, int[1]? axis=None, bool keepdims=False, *, float ddof=0, float? correction=None) -> Tensor
 
     self: var_backward(grad, self, axis, keepdims, ddof, correction)
@@ -767,7 +784,7 @@ class VarBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
@@ -804,7 +821,7 @@ def _exclusive_cumprod_cpu(self, axis, reverse):
 
 def _exclusive_cumprod_node(self, axis, reverse):
     node = ExclusiveCumprodBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -815,7 +832,7 @@ def _exclusive_cumprod_node(self, axis, reverse):
 
 def _exclusive_cumprod_record(self, axis, reverse):
     node = ExclusiveCumprodBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -823,7 +840,7 @@ def _exclusive_cumprod_record(self, axis, reverse):
     node.reverse = reverse
     result = recorded(node, kernels.reduction.exclusive_cumprod(self._array, axis, reverse))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -841,10 +858,8 @@ def _recurrence_cpu(self, factor, axis, reverse):
 
 def _recurrence_node(self, factor, axis, reverse):
     node = RecurrenceBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        factor._edge or (edge_of(factor) if factor._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = factor._edge or (edge_of(factor) if factor._flags & EDGED else None)
     node._hooks = None
     node.factor = factor
     node.factor_v = 0 if factor._counter is None else factor._counter[0]
@@ -855,10 +870,8 @@ def _recurrence_node(self, factor, axis, reverse):
 
 def _recurrence_record(self, factor, axis, reverse):
     node = RecurrenceBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        factor._edge or (edge_of(factor) if factor._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = factor._edge or (edge_of(factor) if factor._flags & EDGED else None)
     node._hooks = None
     node.factor = factor
     node.factor_v = 0 if factor._counter is None else factor._counter[0]
@@ -866,7 +879,7 @@ def _recurrence_record(self, factor, axis, reverse):
     node.reverse = reverse
     result = recorded(node, kernels.reduction.recurrence(self._array, factor._array, axis, reverse))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -886,7 +899,7 @@ def _shift_cpu(self, axis, by, fill):
 
 def _shift_node(self, axis, by, fill):
     node = ShiftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     node.by = by
@@ -895,7 +908,7 @@ def _shift_node(self, axis, by, fill):
 
 def _shift_record(self, axis, by, fill):
     node = ShiftBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     node.by = by
@@ -940,7 +953,7 @@ def cummax_cpu(self, axis):
 
 def cummax_node(self, axis):
     node = CummaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -949,7 +962,7 @@ def cummax_node(self, axis):
 
 def cummax_record(self, axis):
     node = CummaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -974,7 +987,7 @@ def cummin_cpu(self, axis):
 
 def cummin_node(self, axis):
     node = CumminBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -983,7 +996,7 @@ def cummin_node(self, axis):
 
 def cummin_record(self, axis):
     node = CumminBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -1008,7 +1021,7 @@ def cumprod_cpu(self, axis=None, *, dtype=None):
 
 def cumprod_node(self, axis=None, *, dtype=None):
     node = CumprodBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1018,14 +1031,14 @@ def cumprod_node(self, axis=None, *, dtype=None):
 
 def cumprod_record(self, axis=None, *, dtype=None):
     node = CumprodBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     result = recorded(node, np.cumprod(self._array, axis=axis, dtype=dtype))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1043,7 +1056,7 @@ def cumsum_cpu(self, axis=None, *, dtype=None):
 
 def cumsum_node(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -1052,7 +1065,7 @@ def cumsum_node(self, axis=None, *, dtype=None):
 
 def cumsum_record(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -1073,7 +1086,7 @@ def logcumsumexp_cpu(self, axis):
 
 def logcumsumexp_node(self, axis):
     node = LogcumsumexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1083,14 +1096,14 @@ def logcumsumexp_node(self, axis):
 
 def logcumsumexp_record(self, axis):
     node = LogcumsumexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     result = recorded(node, kernels.reduction.logcumsumexp(self._array, axis))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1108,7 +1121,7 @@ def logsumexp_cpu(self, axis=None, keepdims=False):
 
 def logsumexp_node(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1120,7 +1133,7 @@ def logsumexp_node(self, axis=None, keepdims=False):
 
 def logsumexp_record(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1129,7 +1142,7 @@ def logsumexp_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.logsumexp(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1147,7 +1160,7 @@ def max_cpu(self, axis=None, keepdims=False):
 
 def max_node(self, axis=None, keepdims=False):
     node = MaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1159,7 +1172,7 @@ def max_node(self, axis=None, keepdims=False):
 
 def max_record(self, axis=None, keepdims=False):
     node = MaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1168,7 +1181,7 @@ def max_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.max(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1186,7 +1199,7 @@ def mean_cpu(self, axis=None, keepdims=False, *, dtype=None):
 
 def mean_node(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -1196,7 +1209,7 @@ def mean_node(self, axis=None, keepdims=False, *, dtype=None):
 
 def mean_record(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -1218,7 +1231,7 @@ def min_cpu(self, axis=None, keepdims=False):
 
 def min_node(self, axis=None, keepdims=False):
     node = MinBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1230,7 +1243,7 @@ def min_node(self, axis=None, keepdims=False):
 
 def min_record(self, axis=None, keepdims=False):
     node = MinBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1239,7 +1252,7 @@ def min_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.min(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1265,7 +1278,7 @@ def nanmax_cpu(self, axis=None, keepdims=False):
 
 def nanmax_node(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1277,7 +1290,7 @@ def nanmax_node(self, axis=None, keepdims=False):
 
 def nanmax_record(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1286,7 +1299,7 @@ def nanmax_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.nanmax(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1304,7 +1317,7 @@ def nanmin_cpu(self, axis=None, keepdims=False):
 
 def nanmin_node(self, axis=None, keepdims=False):
     node = NanminBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1316,7 +1329,7 @@ def nanmin_node(self, axis=None, keepdims=False):
 
 def nanmin_record(self, axis=None, keepdims=False):
     node = NanminBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1325,7 +1338,7 @@ def nanmin_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, kernels.reduction.nanmin(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1343,7 +1356,7 @@ def prod_cpu(self, axis=None, keepdims=False, *, dtype=None):
 
 def prod_node(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1355,7 +1368,7 @@ def prod_node(self, axis=None, keepdims=False, *, dtype=None):
 
 def prod_record(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.self = self
@@ -1381,7 +1394,7 @@ def std_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = StdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1394,7 +1407,7 @@ def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = StdBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1406,7 +1419,7 @@ def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
         node, kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
     )
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1424,7 +1437,7 @@ def sum_cpu(self, axis=None, keepdims=False, *, dtype=None):
 
 def sum_node(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -1434,7 +1447,7 @@ def sum_node(self, axis=None, keepdims=False, *, dtype=None):
 
 def sum_record(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -1458,7 +1471,7 @@ def var_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = VarBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1471,7 +1484,7 @@ def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 
 def var_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = VarBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class AsStridedBackward0(OperatorNode):
+class AsStridedBackward0(OneEdge):
     """as_strided(Tensor(a) self, int[] shape, int[] strides, int storage_offset=0) -> Tensor(a)
 
     self: as_strided_backward(grad, self.shape, shape, strides, storage_offset)
@@ -48,7 +55,7 @@ class AsStridedBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         shape = node.shape
         strides = node.strides
@@ -63,7 +70,7 @@ class AsStridedBackward0(OperatorNode):
         return (xp.as_strided_backward(grad, self_shape, shape, strides, storage_offset),)
 
 
-class BroadcastToBackward0(OperatorNode):
+class BroadcastToBackward0(OneEdge):
     """broadcast_to(Tensor(a) self, int[] shape) -> Tensor(a)
 
     self: grad
@@ -73,14 +80,14 @@ class BroadcastToBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (grad,)
 
     def run(node, xp, grad, keep):
         return (grad,)
 
 
-class ConcatenateBackward0(OperatorNode):
+class ConcatenateBackward0(ManyEdges):
     """concatenate(Tensor[] tensors, int? axis=0) -> Tensor
 
     tensors: concatenate_backward(grad, shapes(tensors), axis)
@@ -97,7 +104,7 @@ class ConcatenateBackward0(OperatorNode):
         return tuple(xp.concatenate_backward(grad, tensors_shapes, axis))
 
 
-class ConstantPadBackward0(OperatorNode):
+class ConstantPadBackward0(OneEdge):
     """constant_pad(Tensor self, int[] widths, Scalar[] values) -> Tensor
 
     self: unpad(grad, self.shape, widths)
@@ -108,7 +115,7 @@ class ConstantPadBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         widths = node.widths
         return (xp.unpad(grad, self_shape, widths),)
@@ -119,7 +126,7 @@ class ConstantPadBackward0(OperatorNode):
         return (xp.unpad(grad, self_shape, widths),)
 
 
-class DiagonalBackward0(OperatorNode):
+class DiagonalBackward0(OneEdge):
     """diagonal(Tensor(a) self, int offset=0, int axis1=0, int axis2=1) -> Tensor(a)
 
     self: diagonal_backward(grad, self.shape, offset, axis1, axis2)
@@ -130,7 +137,7 @@ class DiagonalBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         offset = node.offset
         axis1 = node.axis1
@@ -145,7 +152,7 @@ class DiagonalBackward0(OperatorNode):
         return (xp.diagonal_backward(grad, self_shape, offset, axis1, axis2),)
 
 
-class DiagonalBackwardBackward0(OperatorNode):
+class DiagonalBackwardBackward0(OneEdge):
     """diagonal_backward(Tensor grad_output, int[] shape, int offset=0, int axis1=0, int axis2=1) -> Tensor
 
     grad_output: diagonal(grad, offset, axis1, axis2)
@@ -156,7 +163,7 @@ class DiagonalBackwardBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         offset = node.offset
         axis1 = node.axis1
         axis2 = node.axis2
@@ -169,7 +176,7 @@ class DiagonalBackwardBackward0(OperatorNode):
         return (xp.diagonal(grad, offset, axis1, axis2),)
 
 
-class ExpandDimsBackward0(OperatorNode):
+class ExpandDimsBackward0(OneEdge):
     """expand_dims(Tensor(a) self, int[1] axis=0) -> Tensor(a)
 
     self: reshape(grad, self.shape)
@@ -180,7 +187,7 @@ class ExpandDimsBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         return (xp.reshape(grad, self_shape),)
 
@@ -189,7 +196,7 @@ class ExpandDimsBackward0(OperatorNode):
         return (xp.reshape(grad, self_shape),)
 
 
-class FlipBackward0(OperatorNode):
+class FlipBackward0(OneEdge):
     """flip(Tensor self, int[1]? axis=None) -> Tensor
 
     self: flip(grad, axis)
@@ -200,7 +207,7 @@ class FlipBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axis = node.axis
         return (xp.flip(grad, axis),)
 
@@ -209,7 +216,7 @@ class FlipBackward0(OperatorNode):
         return (xp.flip(grad, axis),)
 
 
-class MatrixTransposeBackward0(OperatorNode):
+class MatrixTransposeBackward0(OneEdge):
     """matrix_transpose(Tensor(a) self) -> Tensor(a)
 
     self: matrix_transpose(grad)
@@ -219,14 +226,14 @@ class MatrixTransposeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.matrix_transpose(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.matrix_transpose(grad),)
 
 
-class MoveaxisBackward0(OperatorNode):
+class MoveaxisBackward0(OneEdge):
     """moveaxis(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)
 
     self: moveaxis(grad, destination, source)
@@ -237,7 +244,7 @@ class MoveaxisBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         source = node.source
         destination = node.destination
         return (xp.moveaxis(grad, destination, source),)
@@ -248,7 +255,7 @@ class MoveaxisBackward0(OperatorNode):
         return (xp.moveaxis(grad, destination, source),)
 
 
-class PermuteDimsBackward0(OperatorNode):
+class PermuteDimsBackward0(OneEdge):
     """permute_dims(Tensor(a) self, int[]? axes=None) -> Tensor(a)
 
     self: permute_back(grad, axes)
@@ -259,7 +266,7 @@ class PermuteDimsBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axes = node.axes
         return (xp.permute_back(grad, axes),)
 
@@ -268,7 +275,7 @@ class PermuteDimsBackward0(OperatorNode):
         return (xp.permute_back(grad, axes),)
 
 
-class RepeatBackward0(OperatorNode):
+class RepeatBackward0(OneEdge):
     """repeat(Tensor self, int[1] repeats, int? axis=None) -> Tensor
 
     self: repeat_backward(grad, self.shape, repeats, axis)
@@ -279,7 +286,7 @@ class RepeatBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         repeats = node.repeats
         axis = node.axis
@@ -292,7 +299,7 @@ class RepeatBackward0(OperatorNode):
         return (xp.repeat_backward(grad, self_shape, repeats, axis),)
 
 
-class ReshapeBackward0(OperatorNode):
+class ReshapeBackward0(OneEdge):
     """reshape(Tensor(a) self, int[] shape, str order='C', *, bool? copy=None) -> Tensor(a)
 
     self: reshape(grad, self.shape, order)
@@ -303,7 +310,7 @@ class ReshapeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         order = node.order
         return (xp.reshape(grad, self_shape, order),)
@@ -314,7 +321,7 @@ class ReshapeBackward0(OperatorNode):
         return (xp.reshape(grad, self_shape, order),)
 
 
-class RollBackward0(OperatorNode):
+class RollBackward0(OneEdge):
     """roll(Tensor self, int[1] shift, int[1]? axis=None) -> Tensor
 
     self: roll_back(grad, shift, axis)
@@ -325,7 +332,7 @@ class RollBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         shift = node.shift
         axis = node.axis
         return (xp.roll_back(grad, shift, axis),)
@@ -336,7 +343,7 @@ class RollBackward0(OperatorNode):
         return (xp.roll_back(grad, shift, axis),)
 
 
-class SlidingWindowViewBackward0(OperatorNode):
+class SlidingWindowViewBackward0(OneEdge):
     """sliding_window_view(Tensor(a) self, int[1] window_shape, int[1]? axis=None) -> Tensor(a)
 
     self: window_backward(grad, self.shape, window_shape, axis)
@@ -347,7 +354,7 @@ class SlidingWindowViewBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         window_shape = node.window_shape
         axis = node.axis
@@ -360,7 +367,7 @@ class SlidingWindowViewBackward0(OperatorNode):
         return (xp.window_backward(grad, self_shape, window_shape, axis),)
 
 
-class SplitBackward0(OperatorNode):
+class SplitBackward0(OneEdge):
     """split(Tensor(a) self, int[1] indices_or_sections, int axis=0) -> Tensor(a)[]
 
     self: split_backward(grads, self.shape, indices_or_sections, axis)
@@ -372,7 +379,7 @@ class SplitBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         self_shape = node.self_shape
         indices_or_sections = node.indices_or_sections
@@ -380,7 +387,7 @@ class SplitBackward0(OperatorNode):
         return (xp.split_backward(grads, self_shape, indices_or_sections, axis),)
 
 
-class SqueezeBackward0(OperatorNode):
+class SqueezeBackward0(OneEdge):
     """squeeze(Tensor(a) self, int[1]? axis=None) -> Tensor(a)
 
     self: reshape(grad, self.shape)
@@ -391,7 +398,7 @@ class SqueezeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         return (xp.reshape(grad, self_shape),)
 
@@ -400,7 +407,7 @@ class SqueezeBackward0(OperatorNode):
         return (xp.reshape(grad, self_shape),)
 
 
-class StackBackward0(OperatorNode):
+class StackBackward0(ManyEdges):
     """stack(Tensor[] tensors, int axis=0) -> Tensor
 
     tensors: stack_backward(grad, len(tensors), axis)
@@ -417,7 +424,7 @@ class StackBackward0(OperatorNode):
         return tuple(xp.stack_backward(grad, tensors_len, axis))
 
 
-class SwapaxesBackward0(OperatorNode):
+class SwapaxesBackward0(OneEdge):
     """swapaxes(Tensor(a) self, int axis1, int axis2) -> Tensor(a)
 
     self: swapaxes(grad, axis1, axis2)
@@ -428,7 +435,7 @@ class SwapaxesBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         axis1 = node.axis1
         axis2 = node.axis2
         return (xp.swapaxes(grad, axis1, axis2),)
@@ -439,7 +446,7 @@ class SwapaxesBackward0(OperatorNode):
         return (xp.swapaxes(grad, axis1, axis2),)
 
 
-class TileBackward0(OperatorNode):
+class TileBackward0(OneEdge):
     """tile(Tensor self, int[1] reps) -> Tensor
 
     self: tile_backward(grad, self.shape, reps)
@@ -450,7 +457,7 @@ class TileBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self_shape = node.self_shape
         reps = node.reps
         return (xp.tile_backward(grad, self_shape, reps),)
@@ -461,7 +468,7 @@ class TileBackward0(OperatorNode):
         return (xp.tile_backward(grad, self_shape, reps),)
 
 
-class TrilBackward0(OperatorNode):
+class TrilBackward0(OneEdge):
     """tril(Tensor self, int k=0) -> Tensor
 
     self: tril(grad, k)
@@ -472,7 +479,7 @@ class TrilBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         k = node.k
         return (xp.tril(grad, k),)
 
@@ -481,7 +488,7 @@ class TrilBackward0(OperatorNode):
         return (xp.tril(grad, k),)
 
 
-class TriuBackward0(OperatorNode):
+class TriuBackward0(OneEdge):
     """triu(Tensor self, int k=0) -> Tensor
 
     self: triu(grad, k)
@@ -492,7 +499,7 @@ class TriuBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         k = node.k
         return (xp.triu(grad, k),)
 
@@ -501,7 +508,7 @@ class TriuBackward0(OperatorNode):
         return (xp.triu(grad, k),)
 
 
-class UnbindBackward0(OperatorNode):
+class UnbindBackward0(OneEdge):
     """unbind(Tensor(a) self, int axis=0) -> Tensor(a)[]
 
     self: stack(grads, axis)
@@ -513,13 +520,13 @@ class UnbindBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         axis = node.axis
         return (xp.stack(grads, axis),)
 
 
-class WindowBackwardBackward0(OperatorNode):
+class WindowBackwardBackward0(OneEdge):
     """window_backward(Tensor grad_output, int[] shape, int[1] window_shape, int[1]? axis=None) -> Tensor
 
     grad_output: sliding_window_view(grad, window_shape, axis)
@@ -530,7 +537,7 @@ class WindowBackwardBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         window_shape = node.window_shape
         axis = node.axis
         return (xp.sliding_window_view(grad, window_shape, axis),)
@@ -560,7 +567,7 @@ def as_strided_view(self, shape, strides, storage_offset=0):
 
 def as_strided_node(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.shape = shape
@@ -571,7 +578,7 @@ def as_strided_node(self, shape, strides, storage_offset=0):
 
 def as_strided_record(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.shape = shape
@@ -609,14 +616,14 @@ def broadcast_to_view(self, shape):
 
 def broadcast_to_node(self, shape):
     node = BroadcastToBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def broadcast_to_record(self, shape):
     node = BroadcastToBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
         node, self, kernels.shape.broadcast_to(self._array, shape), (broadcast_to_again, shape)
@@ -669,7 +676,7 @@ def constant_pad_cpu(self, widths, values):
 
 def constant_pad_node(self, widths, values):
     node = ConstantPadBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.widths = widths
@@ -678,7 +685,7 @@ def constant_pad_node(self, widths, values):
 
 def constant_pad_record(self, widths, values):
     node = ConstantPadBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.widths = widths
@@ -712,7 +719,7 @@ def diagonal_view(self, offset=0, axis1=0, axis2=1):
 
 def diagonal_node(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.offset = offset
@@ -723,7 +730,7 @@ def diagonal_node(self, offset=0, axis1=0, axis2=1):
 
 def diagonal_record(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.offset = offset
@@ -751,7 +758,7 @@ def diagonal_backward_cpu(grad_output, shape, offset=0, axis1=0, axis2=1):
 
 def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
     node = DiagonalBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.offset = offset
     node.axis1 = axis1
@@ -761,7 +768,7 @@ def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
 
 def diagonal_backward_record(grad_output, shape, offset=0, axis1=0, axis2=1):
     node = DiagonalBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.offset = offset
     node.axis1 = axis1
@@ -795,7 +802,7 @@ def expand_dims_view(self, axis=0):
 
 def expand_dims_node(self, axis=0):
     node = ExpandDimsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     return node
@@ -803,7 +810,7 @@ def expand_dims_node(self, axis=0):
 
 def expand_dims_record(self, axis=0):
     node = ExpandDimsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     return record_view(
@@ -825,7 +832,7 @@ def flip_cpu(self, axis=None):
 
 def flip_node(self, axis=None):
     node = FlipBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     return node
@@ -833,7 +840,7 @@ def flip_node(self, axis=None):
 
 def flip_record(self, axis=None):
     node = FlipBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     return recorded(node, kernels.shape.flip(self._array, axis))
@@ -863,14 +870,14 @@ def matrix_transpose_view(self):
 
 def matrix_transpose_node(self):
     node = MatrixTransposeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def matrix_transpose_record(self):
     node = MatrixTransposeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
         node, self, kernels.shape.matrix_transpose(self._array), (matrix_transpose_again,)
@@ -904,7 +911,7 @@ def moveaxis_view(self, source, destination):
 
 def moveaxis_node(self, source, destination):
     node = MoveaxisBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.source = source
     node.destination = destination
@@ -913,7 +920,7 @@ def moveaxis_node(self, source, destination):
 
 def moveaxis_record(self, source, destination):
     node = MoveaxisBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.source = source
     node.destination = destination
@@ -949,7 +956,7 @@ def permute_dims_view(self, axes=None):
 
 def permute_dims_node(self, axes=None):
     node = PermuteDimsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
     return node
@@ -957,7 +964,7 @@ def permute_dims_node(self, axes=None):
 
 def permute_dims_record(self, axes=None):
     node = PermuteDimsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
     return record_view(
@@ -979,7 +986,7 @@ def repeat_cpu(self, repeats, axis=None):
 
 def repeat_node(self, repeats, axis=None):
     node = RepeatBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.repeats = repeats
@@ -989,7 +996,7 @@ def repeat_node(self, repeats, axis=None):
 
 def repeat_record(self, repeats, axis=None):
     node = RepeatBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.repeats = repeats
@@ -1024,7 +1031,7 @@ def reshape_view(self, shape, order="C", *, copy=None):
 
 def reshape_node(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.order = order
@@ -1033,7 +1040,7 @@ def reshape_node(self, shape, order="C", *, copy=None):
 
 def reshape_record(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.order = order
@@ -1059,7 +1066,7 @@ def roll_cpu(self, shift, axis=None):
 
 def roll_node(self, shift, axis=None):
     node = RollBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.shift = shift
     node.axis = axis
@@ -1068,7 +1075,7 @@ def roll_node(self, shift, axis=None):
 
 def roll_record(self, shift, axis=None):
     node = RollBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.shift = shift
     node.axis = axis
@@ -1102,7 +1109,7 @@ def sliding_window_view_view(self, window_shape, axis=None):
 
 def sliding_window_view_node(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.window_shape = window_shape
@@ -1112,7 +1119,7 @@ def sliding_window_view_node(self, window_shape, axis=None):
 
 def sliding_window_view_record(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.window_shape = window_shape
@@ -1152,7 +1159,7 @@ def split_view(self, indices_or_sections, axis=0):
 
 def split_node(self, indices_or_sections, axis=0):
     node = SplitBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
@@ -1162,7 +1169,7 @@ def split_node(self, indices_or_sections, axis=0):
 
 def split_record(self, indices_or_sections, axis=0):
     node = SplitBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
@@ -1197,7 +1204,7 @@ def squeeze_view(self, axis=None):
 
 def squeeze_node(self, axis=None):
     node = SqueezeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     return node
@@ -1205,7 +1212,7 @@ def squeeze_node(self, axis=None):
 
 def squeeze_record(self, axis=None):
     node = SqueezeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     return record_view(node, self, kernels.shape.squeeze(self._array, axis), (squeeze_again, axis))
@@ -1270,7 +1277,7 @@ def swapaxes_view(self, axis1, axis2):
 
 def swapaxes_node(self, axis1, axis2):
     node = SwapaxesBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis1 = axis1
     node.axis2 = axis2
@@ -1279,7 +1286,7 @@ def swapaxes_node(self, axis1, axis2):
 
 def swapaxes_record(self, axis1, axis2):
     node = SwapaxesBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis1 = axis1
     node.axis2 = axis2
@@ -1305,7 +1312,7 @@ def tile_cpu(self, reps):
 
 def tile_node(self, reps):
     node = TileBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.reps = reps
@@ -1314,7 +1321,7 @@ def tile_node(self, reps):
 
 def tile_record(self, reps):
     node = TileBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.reps = reps
@@ -1335,7 +1342,7 @@ def tril_cpu(self, k=0):
 
 def tril_node(self, k=0):
     node = TrilBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.k = k
     return node
@@ -1343,7 +1350,7 @@ def tril_node(self, k=0):
 
 def tril_record(self, k=0):
     node = TrilBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.k = k
     return recorded(node, kernels.shape.tril(self._array, k))
@@ -1363,7 +1370,7 @@ def triu_cpu(self, k=0):
 
 def triu_node(self, k=0):
     node = TriuBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.k = k
     return node
@@ -1371,7 +1378,7 @@ def triu_node(self, k=0):
 
 def triu_record(self, k=0):
     node = TriuBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.k = k
     return recorded(node, kernels.shape.triu(self._array, k))
@@ -1399,7 +1406,7 @@ def unbind_view(self, axis=0):
 
 def unbind_node(self, axis=0):
     node = UnbindBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     return node
@@ -1407,7 +1414,7 @@ def unbind_node(self, axis=0):
 
 def unbind_record(self, axis=0):
     node = UnbindBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
     return record_views(node, self, kernels.shape.unbind(self._array, axis), (unbind_again, axis))
@@ -1427,7 +1434,7 @@ def window_backward_cpu(grad_output, shape, window_shape, axis=None):
 
 def window_backward_node(grad_output, shape, window_shape, axis=None):
     node = WindowBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.window_shape = window_shape
     node.axis = axis
@@ -1436,7 +1443,7 @@ def window_backward_node(grad_output, shape, window_shape, axis=None):
 
 def window_backward_record(grad_output, shape, window_shape, axis=None):
     node = WindowBackwardBackward0()
-    node._edges = (grad_output._edge or edge_of(grad_output),)
+    node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.window_shape = window_shape
     node.axis = axis

@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class QuantilePlacesBackward0(OperatorNode):
+class QuantilePlacesBackward0(OneEdge):
     """_quantile_places(Tensor q, Tensor count, str method) -> (Tensor below, Tensor above, Tensor share)
 
     q: grad_share * quantile_slope(count, method)
@@ -51,7 +58,7 @@ class QuantilePlacesBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_share = grads[2]
         count = xp.load(node, node.count, node.count_v)
@@ -62,7 +69,7 @@ class QuantilePlacesBackward0(OperatorNode):
         node.count = FREED
 
 
-class BincountBackward0(OperatorNode):
+class BincountBackward0(OneEdge):
     """bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor
 
     weights: index(grad, [self])
@@ -74,7 +81,7 @@ class BincountBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (xp.index(grad, [self]),)
 
@@ -97,7 +104,7 @@ class BincountBackward0(OperatorNode):
         node.self = FREED
 
 
-class KthvalueBackward0(OperatorNode):
+class KthvalueBackward0(OneEdge):
     """kthvalue(Tensor self, int k, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)
 
     self: picked_backward(grad, self.shape, indices, axis, keepdims)
@@ -111,7 +118,7 @@ class KthvalueBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
@@ -127,7 +134,7 @@ class KthvalueBackward0(OperatorNode):
         node.indices = save_output(indices, 1)
 
 
-class ModeBackward0(OperatorNode):
+class ModeBackward0(OneEdge):
     """mode(Tensor self, int axis=-1, bool keepdims=False) -> (Tensor values, Tensor indices)
 
     self: picked_backward(grad, self.shape, indices, axis, keepdims)
@@ -141,7 +148,7 @@ class ModeBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
@@ -157,7 +164,7 @@ class ModeBackward0(OperatorNode):
         node.indices = save_output(indices, 1)
 
 
-class SortBackward0(OperatorNode):
+class SortBackward0(OneEdge):
     """sort(Tensor self, int? axis=-1, *, bool descending=False, bool stable=True) -> Tensor
 
     self: sort_backward(grad, self, axis, descending, stable)
@@ -169,7 +176,7 @@ class SortBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         descending = node.descending
@@ -198,7 +205,7 @@ class SortBackward0(OperatorNode):
         node.self = FREED
 
 
-class TopkBackward0(OperatorNode):
+class TopkBackward0(OneEdge):
     """topk(Tensor self, int k, int axis=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
 
     self: put_along_axis(zeros_for(grad, self.shape), indices, grad, axis)
@@ -212,7 +219,7 @@ class TopkBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad = grads[0]
         self_shape = node.self_shape
@@ -227,7 +234,7 @@ class TopkBackward0(OperatorNode):
         node.indices = save_output(indices, 1)
 
 
-class UniqueAllBackward0(OperatorNode):
+class UniqueAllBackward0(OneEdge):
     """unique_all(Tensor self) -> (Tensor values, Tensor indices, Tensor inverse_indices, Tensor counts)
 
     self: not_implemented("unique_all")
@@ -242,7 +249,7 @@ class UniqueAllBackward0(OperatorNode):
         return (xp.not_implemented("unique_all"),)
 
 
-class UniqueCountsBackward0(OperatorNode):
+class UniqueCountsBackward0(OneEdge):
     """unique_counts(Tensor self) -> (Tensor values, Tensor counts)
 
     self: not_implemented("unique_counts")
@@ -257,7 +264,7 @@ class UniqueCountsBackward0(OperatorNode):
         return (xp.not_implemented("unique_counts"),)
 
 
-class UniqueInverseBackward0(OperatorNode):
+class UniqueInverseBackward0(OneEdge):
     """unique_inverse(Tensor self) -> (Tensor values, Tensor inverse_indices)
 
     self: not_implemented("unique_inverse")
@@ -272,7 +279,7 @@ class UniqueInverseBackward0(OperatorNode):
         return (xp.not_implemented("unique_inverse"),)
 
 
-class UniqueValuesBackward0(OperatorNode):
+class UniqueValuesBackward0(OneEdge):
     """unique_values(Tensor self) -> Tensor
 
     self: not_implemented("unique_values")
@@ -293,7 +300,7 @@ def _quantile_places_cpu(q, count, method):
 
 def _quantile_places_node(q, count, method):
     node = QuantilePlacesBackward0()
-    node._edges = (q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),)
+    node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
@@ -303,7 +310,7 @@ def _quantile_places_node(q, count, method):
 
 def _quantile_places_record(q, count, method):
     node = QuantilePlacesBackward0()
-    node._edges = (q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),)
+    node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
@@ -347,10 +354,10 @@ def bincount_cpu(self, weights=None, minlength=0):
 
 def bincount_node(self, weights=None, minlength=0):
     node = BincountBackward0()
-    node._edges = (
-        NO_EDGE
+    node._edge0 = (
+        None
         if weights is None
-        else weights._edge or (edge_of(weights) if weights._flags & EDGED else NO_EDGE),
+        else weights._edge or (edge_of(weights) if weights._flags & EDGED else None)
     )
     node._hooks = None
     node.self = self
@@ -360,10 +367,10 @@ def bincount_node(self, weights=None, minlength=0):
 
 def bincount_record(self, weights=None, minlength=0):
     node = BincountBackward0()
-    node._edges = (
-        NO_EDGE
+    node._edge0 = (
+        None
         if weights is None
-        else weights._edge or (edge_of(weights) if weights._flags & EDGED else NO_EDGE),
+        else weights._edge or (edge_of(weights) if weights._flags & EDGED else None)
     )
     node._hooks = None
     node.self = self
@@ -404,7 +411,7 @@ def kthvalue_cpu(self, k, axis=-1, keepdims=False):
 
 def kthvalue_node(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -414,7 +421,7 @@ def kthvalue_node(self, k, axis=-1, keepdims=False):
 
 def kthvalue_record(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -440,7 +447,7 @@ def mode_cpu(self, axis=-1, keepdims=False):
 
 def mode_node(self, axis=-1, keepdims=False):
     node = ModeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -450,7 +457,7 @@ def mode_node(self, axis=-1, keepdims=False):
 
 def mode_record(self, axis=-1, keepdims=False):
     node = ModeBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -484,7 +491,7 @@ def sort_cpu(self, axis=-1, *, descending=False, stable=True):
 
 def sort_node(self, axis=-1, *, descending=False, stable=True):
     node = SortBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -496,7 +503,7 @@ def sort_node(self, axis=-1, *, descending=False, stable=True):
 
 def sort_record(self, axis=-1, *, descending=False, stable=True):
     node = SortBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -522,7 +529,7 @@ def topk_cpu(self, k, axis=-1, largest=True, sorted=True):
 
 def topk_node(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -531,7 +538,7 @@ def topk_node(self, k, axis=-1, largest=True, sorted=True):
 
 def topk_record(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
@@ -556,14 +563,14 @@ def unique_all_cpu(self):
 
 def unique_all_node(self):
     node = UniqueAllBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def unique_all_record(self):
     node = UniqueAllBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return recorded_several(node, np.unique_all(self._array), (True, False, False, False))
 
@@ -574,14 +581,14 @@ def unique_counts_cpu(self):
 
 def unique_counts_node(self):
     node = UniqueCountsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def unique_counts_record(self):
     node = UniqueCountsBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return recorded_several(node, np.unique_counts(self._array), (True, False))
 
@@ -592,14 +599,14 @@ def unique_inverse_cpu(self):
 
 def unique_inverse_node(self):
     node = UniqueInverseBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def unique_inverse_record(self):
     node = UniqueInverseBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return recorded_several(node, np.unique_inverse(self._array), (True, False))
 
@@ -610,14 +617,14 @@ def unique_values_cpu(self):
 
 def unique_values_node(self):
     node = UniqueValuesBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def unique_values_record(self):
     node = UniqueValuesBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return recorded(node, np.unique_values(self._array))
 

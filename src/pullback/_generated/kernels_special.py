@@ -9,7 +9,14 @@ import numpy as np
 
 from pullback import kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class DigammaBackward0(OperatorNode):
+class DigammaBackward0(OneEdge):
     """digamma(Tensor self) -> Tensor
 
     self: grad * polygamma(1, self)
@@ -50,7 +57,7 @@ class DigammaBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.polygamma(1, self),)
 
@@ -73,7 +80,7 @@ class DigammaBackward0(OperatorNode):
         node.self = FREED
 
 
-class EntrBackward0(OperatorNode):
+class EntrBackward0(OneEdge):
     """entr(Tensor self) -> Tensor
 
     self: -grad * (log(self) + 1)
@@ -86,7 +93,7 @@ class EntrBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (-grad * (xp.log(self) + 1),)
 
@@ -109,7 +116,7 @@ class EntrBackward0(OperatorNode):
         node.self = FREED
 
 
-class ErfBackward0(OperatorNode):
+class ErfBackward0(OneEdge):
     """erf(Tensor self) -> Tensor
 
     self: grad * slope_of_erf(self)
@@ -122,7 +129,7 @@ class ErfBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.slope_of_erf(self),)
 
@@ -145,7 +152,7 @@ class ErfBackward0(OperatorNode):
         node.self = FREED
 
 
-class ErfcBackward0(OperatorNode):
+class ErfcBackward0(OneEdge):
     """erfc(Tensor self) -> Tensor
 
     self: -grad * slope_of_erf(self)
@@ -158,7 +165,7 @@ class ErfcBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (-grad * xp.slope_of_erf(self),)
 
@@ -181,7 +188,7 @@ class ErfcBackward0(OperatorNode):
         node.self = FREED
 
 
-class ErfinvBackward0(OperatorNode):
+class ErfinvBackward0(OneEdge):
     """erfinv(Tensor self) -> Tensor
 
     self: grad / slope_of_erf(result)
@@ -190,11 +197,12 @@ class ErfinvBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad / xp.slope_of_erf(result),)
 
@@ -214,7 +222,7 @@ class ErfinvBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class GammaBackward0(OperatorNode):
+class GammaBackward0(OneEdge):
     """gamma(Tensor self) -> Tensor
 
     self: grad * (result * digamma(self))
@@ -223,11 +231,12 @@ class GammaBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result * xp.digamma(self)),)
@@ -257,7 +266,7 @@ class GammaBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class I0Backward0(OperatorNode):
+class I0Backward0(OneEdge):
     """i0(Tensor self) -> Tensor
 
     self: grad * i1(self)
@@ -270,7 +279,7 @@ class I0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.i1(self),)
 
@@ -293,7 +302,7 @@ class I0Backward0(OperatorNode):
         node.self = FREED
 
 
-class I1Backward0(OperatorNode):
+class I1Backward0(OneEdge):
     """i1(Tensor self) -> Tensor
 
     self: grad * slope_of_i1(self, result)
@@ -302,11 +311,12 @@ class I1Backward0(OperatorNode):
     __slots__ = ("result", "result_c", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.slope_of_i1(self, result),)
@@ -336,7 +346,7 @@ class I1Backward0(OperatorNode):
         node.result = save_output(result)
 
 
-class LgammaBackward0(OperatorNode):
+class LgammaBackward0(OneEdge):
     """lgamma(Tensor self) -> Tensor
 
     self: grad * digamma(self)
@@ -349,7 +359,7 @@ class LgammaBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.digamma(self),)
 
@@ -372,7 +382,7 @@ class LgammaBackward0(OperatorNode):
         node.self = FREED
 
 
-class LogitBackward0(OperatorNode):
+class LogitBackward0(OneEdge):
     """logit(Tensor self, float? eps=None) -> Tensor
 
     self: grad * slope_of_logit(self, eps)
@@ -385,7 +395,7 @@ class LogitBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         eps = node.eps
         return (grad * xp.slope_of_logit(self, eps),)
@@ -410,7 +420,7 @@ class LogitBackward0(OperatorNode):
         node.self = FREED
 
 
-class PolygammaBackward0(OperatorNode):
+class PolygammaBackward0(OneEdge):
     """polygamma(int n, Tensor self) -> Tensor
 
     self: grad * polygamma(n + 1, self)
@@ -423,7 +433,7 @@ class PolygammaBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         n = node.n
         self = xp.load(node, node.self, node.self_v)
         return (grad * xp.polygamma(n + 1, self),)
@@ -448,7 +458,7 @@ class PolygammaBackward0(OperatorNode):
         node.self = FREED
 
 
-class SigmoidBackward0(OperatorNode):
+class SigmoidBackward0(OneEdge):
     """sigmoid(Tensor self) -> Tensor
 
     self: (grad - grad * conj(result)) * conj(result)
@@ -457,12 +467,13 @@ class SigmoidBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return ((grad - grad * xp.conj(result)) * xp.conj(result),)
 
@@ -482,7 +493,7 @@ class SigmoidBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SoftplusBackward0(OperatorNode):
+class SoftplusBackward0(OneEdge):
     """softplus(Tensor self, float beta=1.0, float threshold=20.0) -> Tensor
 
     self: where(self * beta > threshold, grad, grad * sigmoid(self * beta))
@@ -494,7 +505,7 @@ class SoftplusBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         self = xp.load(node, node.self, node.self_v)
         beta = node.beta
         threshold = node.threshold
@@ -521,7 +532,7 @@ class SoftplusBackward0(OperatorNode):
         node.self = FREED
 
 
-class Xlog1PyBackward0(OperatorNode):
+class Xlog1PyBackward0(TwoEdges):
     """xlog1py(Tensor self, Tensor other) -> Tensor
 
     other: grad * (self / (other + 1))
@@ -535,10 +546,10 @@ class Xlog1PyBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
             if to_self is not None
@@ -565,7 +576,7 @@ class Xlog1PyBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (self / (other + 1))
         else:
@@ -582,7 +593,7 @@ class Xlog1PyBackward0(OperatorNode):
         node.self = node.other = FREED
 
 
-class XlogyBackward0(OperatorNode):
+class XlogyBackward0(TwoEdges):
     """xlogy(Tensor self, Tensor other) -> Tensor
 
     other: grad * (self / other)
@@ -596,10 +607,10 @@ class XlogyBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         self = xp.load(node, node.self, node.self_v)
         other = xp.load(node, node.other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
             if to_self is not None
@@ -626,7 +637,7 @@ class XlogyBackward0(OperatorNode):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        (to_self, _), (to_other, _) = node._edges
+        to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (self / other)
         else:
@@ -649,7 +660,7 @@ def digamma_cpu(self):
 
 def digamma_node(self):
     node = DigammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -658,7 +669,7 @@ def digamma_node(self):
 
 def digamma_record(self):
     node = DigammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -670,7 +681,7 @@ def digamma_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -697,18 +708,18 @@ def digamma__inplace(self):
 
 def digamma__node(self):
     node = DigammaBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def digamma__record(self):
     check_inplace(self, True)
     node = DigammaBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, kernels.special_gamma.digamma(self._array), "digamma_")
     return self
 
@@ -719,7 +730,7 @@ def entr_cpu(self):
 
 def entr_node(self):
     node = EntrBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -728,7 +739,7 @@ def entr_node(self):
 
 def entr_record(self):
     node = EntrBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -740,7 +751,7 @@ def entr_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -761,7 +772,7 @@ def erf_cpu(self):
 
 def erf_node(self):
     node = ErfBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -770,7 +781,7 @@ def erf_node(self):
 
 def erf_record(self):
     node = ErfBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -782,7 +793,7 @@ def erf_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -809,18 +820,18 @@ def erf__inplace(self):
 
 def erf__node(self):
     node = ErfBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def erf__record(self):
     check_inplace(self, True)
     node = ErfBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, kernels.special.erf(self._array), "erf_")
     return self
 
@@ -831,7 +842,7 @@ def erfc_cpu(self):
 
 def erfc_node(self):
     node = ErfcBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -840,7 +851,7 @@ def erfc_node(self):
 
 def erfc_record(self):
     node = ErfcBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -852,7 +863,7 @@ def erfc_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -879,18 +890,18 @@ def erfc__inplace(self):
 
 def erfc__node(self):
     node = ErfcBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def erfc__record(self):
     check_inplace(self, True)
     node = ErfcBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, kernels.special.erfc(self._array), "erfc_")
     return self
 
@@ -901,14 +912,14 @@ def erfinv_cpu(self):
 
 def erfinv_node(self):
     node = ErfinvBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def erfinv_record(self):
     node = ErfinvBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = kernels.special.erfinv(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -918,12 +929,12 @@ def erfinv_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -947,7 +958,7 @@ def erfinv__inplace(self):
 
 def erfinv__node(self):
     node = ErfinvBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -955,7 +966,7 @@ def erfinv__node(self):
 def erfinv__record(self):
     check_inplace(self, True)
     node = ErfinvBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, kernels.special.erfinv(self._array), "erfinv_")
     node.save_outputs(self)
@@ -968,7 +979,7 @@ def gamma_cpu(self):
 
 def gamma_node(self):
     node = GammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -977,7 +988,7 @@ def gamma_node(self):
 
 def gamma_record(self):
     node = GammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -989,12 +1000,12 @@ def gamma_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1012,7 +1023,7 @@ def i0_cpu(self):
 
 def i0_node(self):
     node = I0Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1021,7 +1032,7 @@ def i0_node(self):
 
 def i0_record(self):
     node = I0Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1033,7 +1044,7 @@ def i0_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1054,7 +1065,7 @@ def i1_cpu(self):
 
 def i1_node(self):
     node = I1Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1063,7 +1074,7 @@ def i1_node(self):
 
 def i1_record(self):
     node = I1Backward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1075,12 +1086,12 @@ def i1_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1098,7 +1109,7 @@ def lgamma_cpu(self):
 
 def lgamma_node(self):
     node = LgammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1107,7 +1118,7 @@ def lgamma_node(self):
 
 def lgamma_record(self):
     node = LgammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1119,7 +1130,7 @@ def lgamma_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1146,18 +1157,18 @@ def lgamma__inplace(self):
 
 def lgamma__node(self):
     node = LgammaBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     return node
 
 
 def lgamma__record(self):
     check_inplace(self, True)
     node = LgammaBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, kernels.special_gamma.lgamma(self._array), "lgamma_")
     return self
 
@@ -1168,7 +1179,7 @@ def logit_cpu(self, eps=None):
 
 def logit_node(self, eps=None):
     node = LogitBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1178,7 +1189,7 @@ def logit_node(self, eps=None):
 
 def logit_record(self, eps=None):
     node = LogitBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1191,7 +1202,7 @@ def logit_record(self, eps=None):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1218,9 +1229,9 @@ def logit__inplace(self, eps=None):
 
 def logit__node(self, eps=None):
     node = LogitBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     return node
 
@@ -1228,9 +1239,9 @@ def logit__node(self, eps=None):
 def logit__record(self, eps=None):
     check_inplace(self, True)
     node = LogitBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     record_inplace(node, self, kernels.special.logit(self._array, eps), "logit_")
     return self
@@ -1242,7 +1253,7 @@ def polygamma_cpu(n, self):
 
 def polygamma_node(n, self):
     node = PolygammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.n = n
     node.self = self
@@ -1252,7 +1263,7 @@ def polygamma_node(n, self):
 
 def polygamma_record(n, self):
     node = PolygammaBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.n = n
     node.self = self
@@ -1265,7 +1276,7 @@ def polygamma_record(n, self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1286,14 +1297,14 @@ def sigmoid_cpu(self):
 
 def sigmoid_node(self):
     node = SigmoidBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return node
 
 
 def sigmoid_record(self):
     node = SigmoidBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     array = kernels.special.sigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -1303,12 +1314,12 @@ def sigmoid_record(self):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -1332,7 +1343,7 @@ def sigmoid__inplace(self):
 
 def sigmoid__node(self):
     node = SigmoidBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     return node
 
@@ -1340,7 +1351,7 @@ def sigmoid__node(self):
 def sigmoid__record(self):
     check_inplace(self, True)
     node = SigmoidBackward0()
-    node._edges = (edge_of(self),)
+    node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(node, self, kernels.special.sigmoid(self._array), "sigmoid_")
     node.save_outputs(self)
@@ -1353,7 +1364,7 @@ def softplus_cpu(self, beta=1.0, threshold=20.0):
 
 def softplus_node(self, beta=1.0, threshold=20.0):
     node = SoftplusBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1364,7 +1375,7 @@ def softplus_node(self, beta=1.0, threshold=20.0):
 
 def softplus_record(self, beta=1.0, threshold=20.0):
     node = SoftplusBackward0()
-    node._edges = (self._edge or edge_of(self),)
+    node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1378,7 +1389,7 @@ def softplus_record(self, beta=1.0, threshold=20.0):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1403,10 +1414,8 @@ def xlog1py_cpu(self, other):
 
 def xlog1py_node(self, other):
     node = Xlog1PyBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1417,10 +1426,8 @@ def xlog1py_node(self, other):
 
 def xlog1py_record(self, other):
     node = Xlog1PyBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1434,7 +1441,7 @@ def xlog1py_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1461,10 +1468,8 @@ def xlogy_cpu(self, other):
 
 def xlogy_node(self, other):
     node = XlogyBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1475,10 +1480,8 @@ def xlogy_node(self, other):
 
 def xlogy_record(self, other):
     node = XlogyBackward0()
-    node._edges = (
-        self._edge or (edge_of(self) if self._flags & EDGED else NO_EDGE),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1492,7 +1495,7 @@ def xlogy_record(self, other):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -1525,12 +1528,10 @@ def xlogy__inplace(self, other):
 
 def xlogy__node(self, other):
     node = XlogyBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -1539,12 +1540,10 @@ def xlogy__node(self, other):
 def xlogy__record(self, other):
     check_inplace(self, True, other)
     node = XlogyBackward0()
-    node._edges = (
-        edge_of(self),
-        other._edge or (edge_of(other) if other._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = edge_of(self)
+    node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    save_before_write(node, "self", self, node._edges[0])
+    save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, kernels.special.xlogy(self._array, other._array), "xlogy_")

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Any, ClassVar
 from weakref import ref
 
-from pullback.autograd.node import LAST, NO_EDGE, Edge, Node
+from pullback.autograd.node import LAST, Edge, Node
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -26,13 +26,13 @@ class AccumulateGrad(Node):
     """
 
     __slots__ = ("variable",)
+    _edges: tuple[Edge, ...] = ()
     _saves: ClassVar[tuple[str, ...]] = ("variable",)
     _is_single: ClassVar[bool] = False  # ``grad_dtype`` may ask for another dtype
     variable: Tensor
 
     def __init__(self, variable: Tensor):
         self.variable = variable
-        self._edges = ()
         self._seq = LAST
         array = variable._array
         self._shape = array.shape
@@ -77,7 +77,7 @@ class AccumulateGrad(Node):
 def leaf_edge(tensor: Tensor) -> Edge:
     """The edge of a tensor without history: to its accumulator, or nowhere."""
     if not tensor._flags & REQUIRES_GRAD:
-        return NO_EDGE
+        return None
     meta = tensor._meta
     if meta is None:
         meta = tensor._meta = Meta()
@@ -88,4 +88,4 @@ def leaf_edge(tensor: Tensor) -> Edge:
             if node is None:
                 node = AccumulateGrad(tensor)
                 meta.accumulator = ref(node)
-    return (node, 0)
+    return node

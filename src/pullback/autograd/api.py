@@ -15,7 +15,7 @@ from pullback.autograd.edges import GradientEdge
 from pullback.autograd.engine import GraphTask, run_from
 from pullback.autograd.level import forbid_in_transform, process_levels
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node, later_threads, output_of
+from pullback.autograd.node import Edge, Node, ends_of, later_threads, output_of
 from pullback.autograd.payload_nodes import marked
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.running import current_graph_task
@@ -105,9 +105,9 @@ def backward(
 
 def backward_of_loss(loss: Tensor, keep: bool) -> bool:
     """``loss.backward()``, which most passes are, in few steps; False if it takes more of them."""
-    if loss._edge is None:
+    node = loss._edge
+    if node is None:
         return False
-    node = loss._edge[0]
     # A node with several outputs has a tuple of shapes; one of a payload is marked.
     seed = None if node._shape else _ONE.get(node._dtype)
     if (
@@ -299,7 +299,7 @@ def _input_edge(tensor: Any) -> tuple[Node, int]:
             "One of the differentiated Tensors does not require grad; set requires_grad_() on it "
             "before computing"
         )
-    node, number = edge_of(tensor)
+    node, number = ends_of(edge_of(tensor))
     if node is None:  # a view made under no_grad: nothing arrives at it
         return _Nowhere(tensor), 0
     return node, number
@@ -309,9 +309,9 @@ class _Nowhere(Node):
     """Stands for an input at which no gradient can arrive."""
 
     __slots__ = ()
+    _edges: tuple[Edge, ...] = ()
 
     def __init__(self, tensor: Tensor):
-        self._edges = ()
         self._seq = 0
         self._shape, self._dtype = tensor.shape, tensor.dtype
         self._hooks = None

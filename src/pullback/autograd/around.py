@@ -111,7 +111,7 @@ def record_write_around(below: Function, make_node: Function, marks: bool) -> Fu
             node._shape, node._dtype = self.shape, self.dtype
             rebase_history(self, node)
             view = view_of(self)
-            newest = node if view is None else view.base._edge[0]  # type: ignore[index]
+            newest = node if view is None else view.base._edge
             if marks and newest is not node:
                 mark(newest)
             _finish(node, self, newest)

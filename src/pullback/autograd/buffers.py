@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.namespaces import Namespace
-from pullback.autograd.node import Node, output_of
+from pullback.autograd.node import Node, edge_to, output_of
 from pullback.autograd.part import Part
 
 __all__ = ["Buffers", "fitted", "receive", "receive_part"]
@@ -47,8 +47,7 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
         return grad
 
     def blame() -> str:
-        edge = (target, number)
-        place = next(i for i, other in enumerate(source._edges) if other == edge)
+        place = source._edges.index(edge_to(target, number))
         who = f"Function {source.name()}{source._origin}"
         return f"{who} returned an invalid gradient at index {place}"
 

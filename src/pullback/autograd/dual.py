@@ -18,6 +18,7 @@ import numpy as np
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.level import Level
 from pullback.autograd.namespaces import tensors
+from pullback.autograd.node import node_of
 from pullback.autograd.saved import saved_output
 from pullback.autograd.tangents import (
     below,
@@ -395,6 +396,5 @@ def _node_of(output: Any, written: bool) -> Any:
     view = view_of(output)
     if view is not None and not written:
         return None  # a new view, and no node of a view saves its result
-    edge = output._edge if view is None else view.base._edge
-    node = None if edge is None else edge[0]
+    node: Any = node_of(output._edge if view is None else view.base._edge)
     return node.fn if isinstance(node, CopySlices) else node

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pullback.autograd.node import Node
+from pullback.autograd.node import Node, ends_of
 from pullback.autograd.view import edge_of
 from pullback.errors import AutogradError
 from pullback.tensor.tensor import Tensor
@@ -29,7 +29,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     >>> pb.autograd.grad(y.sum(), edge)[0].tolist()
     [1.0, 1.0]
     """
-    node, number = edge_of(tensor)
+    node, number = ends_of(edge_of(tensor))
     if node is None:
         raise AutogradError(
             "it is not possible to get the gradient edge of a tensor that does not require grad"

@@ -35,7 +35,7 @@ from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.hooks import run_post_hooks, run_pre_hooks, run_tensor_hooks
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
-from pullback.autograd.node import Node, output_of
+from pullback.autograd.node import Node, ends_of, node_of, output_of
 from pullback.autograd.payload_nodes import any_marked, marked
 from pullback.autograd.running import current_graph_task, set_graph_task
 from pullback.autograd.samples import settled
@@ -242,7 +242,8 @@ class GraphTask:
             node = heapq.heappop(heap)[2]
             grad = buffers.pop(node, None)
             results = self._execute(node, grad)
-            for (target, number), grad in zip(node._edges, results):  # noqa: B905 - () ends it early
+            for edge, grad in zip(node._edges, results):  # noqa: B905 - () ends it early
+                target, number = ends_of(edge)
                 if target is None or (needed is not None and target not in needed):
                     continue
                 if grad is not None:
@@ -281,7 +282,8 @@ class GraphTask:
     def _leads_on(self, node: Node) -> bool:
         """Whether something behind a captured node is needed too."""
         needed = self.needed
-        return any(t is not None and (needed is None or t in needed) for t, _ in node._edges)
+        behind = [node_of(edge) for edge in node._edges]
+        return any(n is not None and (needed is None or n in needed) for n in behind)
 
 
 def run_from(root: Node, seed: Any, keep: bool) -> None:

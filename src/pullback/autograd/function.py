@@ -26,7 +26,7 @@ from pullback.autograd.function_map import forward_of_samples, innermost_level, 
 from pullback.autograd.function_outputs import wrap_outputs
 from pullback.autograd.handed import shown, taken
 from pullback.autograd.modes import GradSwitch, no_grad
-from pullback.autograd.node import FREED, Node, freed_error, next_sequence_number
+from pullback.autograd.node import FREED, Node, ends_of, freed_error, next_sequence_number
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, version
 from pullback.autograd.saved_hooks import current_hooks, packed
 from pullback.autograd.tangents import below, keep_tangents, levels_of
@@ -117,7 +117,7 @@ class FunctionCtx(Node):
                     f"save_for_backward can only save variables (tensors or None), but argument "
                     f"{place} is of type {type(tensor).__name__}"
                 )
-            node, number = edge_of(tensor)
+            node, number = ends_of(edge_of(tensor))
             is_own = node is self
             value: Any = SavedOutput(tensor, number) if is_own else tensor
             if is_own and tensor._flags & DUAL:
@@ -344,7 +344,7 @@ def _bound(
 class _Once(Node):
     """The end of the road for gradients that cannot be differentiated again."""
 
-    __slots__ = ()
+    __slots__ = ("_edges",)
 
     def __init__(self, tensor: Tensor, edges: tuple[Any, ...]):
         self._edges = edges
@@ -394,5 +394,5 @@ def _guarded(output: Any, edges: tuple[Any, ...]) -> Any:
         return output
     tensor = fresh(output._array)
     tensor._flags |= REQUIRES_GRAD
-    tensor._edge = (_Once(tensor, edges), 0)
+    tensor._edge = _Once(tensor, edges)
     return tensor

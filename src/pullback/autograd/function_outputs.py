@@ -14,6 +14,7 @@ import warnings
 from typing import Any
 
 from pullback.autograd.inplace import rebase_history
+from pullback.autograd.node import edge_to, ends_of
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.view import make_view, requires_grad, view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
@@ -54,7 +55,7 @@ def wrap_outputs(
     results = []
     for number, out in enumerate(outputs):
         if isinstance(out, Tensor) and id(out) not in done:
-            edge = (node, number) if has_history[number] else None
+            edge = edge_to(node, number) if has_history[number] else None
             if _has(dirty, out) and _has(inputs, out):
                 done[id(out)] = _changed(out, edge, _place(inputs, out))
             elif _has(inputs, out):
@@ -119,10 +120,10 @@ def _changed(tensor: Tensor, edge: Any, place: int) -> Tensor:
     if counter is not NO_COUNTER:
         counter[0] += 1
     if edge is not None:
-        node, number = edge
+        node, number = ends_of(edge)
         rebase_history(tensor, node, place, number)
     elif view_of(tensor) is None and tensor._edge is not None:
-        tensor._edge = None
+        tensor._edge = None  # the old one's node knows the counter
         tensor._flags &= ~REQUIRES_GRAD
     return tensor
 
@@ -149,6 +150,7 @@ def _new(tensor: Tensor, edge: Any, kind: Creation, records: bool) -> Tensor:
     if edge is not None:
         return _given(tensor, edge, kind)
     if records and view_of(tensor) is None:
+        version_of(tensor)  # while its node is known, if it has one
         tensor._edge = None
         tensor._flags &= ~REQUIRES_GRAD
     return tensor

@@ -20,7 +20,7 @@ import numpy as np
 from pullback.autograd.level import check_capture
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.node import NO_EDGE, Edge, Node, get_following
+from pullback.autograd.node import Edge, Node, Output, edge_to, get_following
 from pullback.autograd.view import (
     edge_of,
     is_left_behind,
@@ -55,7 +55,6 @@ __all__ = [
 ]
 
 _ndarray = np.ndarray
-_NOWHERE = (NO_EDGE,)
 
 
 def check_inplace(tensor: Tensor, records: bool, *inputs: Tensor | None) -> None:
@@ -150,7 +149,7 @@ def write(tensor: Tensor, array: Any, name: str) -> None:
         overwrite(target, array if type(array) is _ndarray else np.asarray(array), name)
     counter = tensor._counter
     if counter is None:
-        tensor._counter = [1]
+        version_of(tensor)[0] += 1
     elif counter is not NO_COUNTER:
         counter[0] += 1
 
@@ -186,7 +185,7 @@ def write_out(result: Any, out: Tensor, name: str) -> Tensor:
 class CopySlices(Node):
     """A write to a view, seen from its base."""
 
-    __slots__ = ("fn", "layout", "maker", "number", "place", "step")
+    __slots__ = ("_edges", "fn", "layout", "maker", "number", "place", "step")
     _saves: ClassVar[tuple[str, ...]] = ("fn", "step")
 
     def __init__(self, base: Tensor, step: Step, fn: Node, place: int, number: int):
@@ -202,10 +201,13 @@ class CopySlices(Node):
         else:
             self.layout = held.layout
             self.maker = held.maker()
-        before, after = fn._edges[:place], fn._edges[place + 1 :]
-        self._edges = before + (base._edge or edge_of(base),) + after  # noqa: RUF005 - thrice as fast
+        edge = base._edge or edge_of(base)
+        if fn._arity and place == 0:  # as nearly always; it spares a call
+            self._edges = (edge,) if fn._arity == 1 else (edge, fn._edge1)
+        else:
+            self._edges = (*fn._edges[:place], edge, *fn._edges[place + 1 :])
         if fn._erases:  # then nobody asks for the zeros that it would return for the old value
-            fn._edges = before + _NOWHERE + after
+            fn._edge0 = None  # type: ignore[misc]  # a slot of those that erase
         self._seq = get_following()()
         self._shape = held.shape
         self._dtype = held.dtype
@@ -224,7 +226,7 @@ class CopySlices(Node):
         """The place in the graph of the written part: that of the view, made again."""
         make = self.maker or partial(empty_in_layout, self._shape, self._dtype, self.layout)
         base = wrap(make())
-        base._edge = (self, 0)
+        base._edge = self
         base._flags |= REQUIRES_GRAD
         with NormalModeGuard(without_hooks=True):
             return edge_of(self.replay(tensors, base))
@@ -278,16 +280,16 @@ def rebase_history(tensor: Tensor, node: Node, place: int = 0, number: int = 0) 
         base = view.base
         old = base._edge
         # The node keeps the edge of the view's old value; the base's own history goes on with it.
-        base._edge = (CopySlices(base, view.step, node, place, number), 0)
+        base._edge = CopySlices(base, view.step, node, place, number)
         base._flags = base._flags & ~PLAIN_VIEW | REQUIRES_GRAD
         tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
-        if old is not None and old[0]._hooks is not None:
+        if old is not None and (type(old) is Output or old._hooks is not None):
             move_retained(old, base._edge)
         if tensor._meta is not None and tensor._meta.retains_grad:  # else when it is next used
             refresh(tensor)
         return
     old = tensor._edge
-    tensor._edge = (node, number)
+    tensor._edge = edge_to(node, number)
     tensor._flags |= REQUIRES_GRAD
     if old is not None:
         move_retained(old, tensor._edge)

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 
-from pullback.autograd.node import next_sequence_number
+from pullback.autograd.node import next_sequence_number, node_of
 from pullback.autograd.view import view_of
 from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state, set_state, state_of
@@ -171,7 +171,8 @@ def check_capture(tensor: Tensor) -> None:
         return
     view = view_of(tensor)
     edge = tensor._edge if view is None else view.base._edge
-    if edge is None or edge[0]._seq < level.start:
+    node = node_of(edge)
+    if node is None or node._seq < level.start:
         raise InplaceError(
             "During a grad (vjp, jvp, grad, etc) transform, an in-place operation would mutate a "
             "captured Tensor, one that was made outside of the function. Make it an argument of "

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pullback.autograd.engine import current_graph_task_id, queue_callback, will_run
 from pullback.autograd.hooks import RemovableHandle
-from pullback.autograd.node import Node
+from pullback.autograd.node import Node, node_of
 from pullback.autograd.tensor_methods import register_hook
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.errors import AutogradUsageError, AutogradValueError
@@ -102,7 +102,7 @@ def register_multi_grad_hook(
     if mode == "all":
         nodes = []
         for place, tensor in enumerate(tensors):
-            node = edge_of(tensor)[0]
+            node = node_of(edge_of(tensor))
             if node is None:
                 raise AutogradUsageError(
                     f"register_multi_grad_hook: tensor {place} does not require grad, so that it "

@@ -1,10 +1,14 @@
 """Nodes: the recorded operations. A node knows its edges, its saved values and nothing else.
 
-``_edges`` has one ``(node, output number)`` pair for each differentiable input, ``(None, 0)`` where
-that input needs no gradient. ``_shape`` and ``_dtype`` describe the forward result, so that what
-flows back can be checked and summed to it; nodes with several outputs have tuples of them. All
-these names begin with an underscore because nodes of user functions are also their ``ctx``, where
-users keep what they like; and generated nodes have the arguments that they save beside them.
+An edge says where a gradient flows: a node, which means its first output, or an ``Output``; None
+where no gradient is needed. ``_edges`` has one for each differentiable input. ``_shape`` and
+``_dtype`` describe the forward result, so that what flows back can be checked and summed to it;
+nodes with several outputs have tuples of them. All these names begin with an underscore because
+nodes of user functions are also their ``ctx``, where users keep what they like; and generated nodes
+have the arguments that they save beside them.
+
+Python's garbage collector looks at every object of a graph again and again while it grows, so an
+operation leaves as few as possible: generated nodes have their edges in slots, without a tuple.
 
 Generated nodes are subclasses with a slot for every saved value and one method, ``backward(xp,
 grad)``, whose `xp` is a namespace: raw array functions, or operators on tensors when the backward
@@ -18,29 +22,82 @@ import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, TypeAlias, final, overload
 
 from pullback.errors import GraphFreedError
 
 __all__ = [
     "FREED",
     "LAST",
-    "NO_EDGE",
+    "UNWRITTEN",
     "Edge",
+    "Ends",
     "HookLists",
+    "ManyEdges",
     "Node",
+    "OneEdge",
     "OperatorNode",
+    "Output",
     "OwnedNumber",
+    "TwoEdges",
+    "edge_to",
+    "ends_of",
     "freed_error",
     "get_following",
     "later_threads",
     "next_sequence_number",
+    "node_of",
     "numbered_by",
     "output_of",
 ]
 
-Edge = tuple["Node | None", int]
-NO_EDGE: Edge = (None, 0)
+
+@final
+class Output:
+    """The edge to an output of a node that is not its first."""
+
+    __slots__ = ("node", "number")
+
+    # No gradient has this shape and dtype, so the engine looks for those of the output itself.
+    _is_single: ClassVar[bool] = False
+    _shape: ClassVar[None] = None
+    _dtype: ClassVar[None] = None
+    _counted: ClassVar[tuple[str, ...]] = ()  # nor is a result saved that has no counter yet
+
+    def __init__(self, node: Node, number: int):
+        self.node = node
+        self.number = number
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Output and self.node is other.node and self.number == other.number
+
+    def __hash__(self) -> int:
+        return hash((self.node, self.number))
+
+
+Edge: TypeAlias = "Node | Output | None"
+Ends: TypeAlias = "tuple[Node | None, int]"
+
+
+def edge_to(node: Node, number: int) -> Node | Output:
+    """The edge to an output of a node."""
+    return Output(node, number) if number else node
+
+
+@overload
+def ends_of(edge: Node | Output) -> tuple[Node, int]: ...
+@overload
+def ends_of(edge: Edge) -> Ends: ...
+def ends_of(edge: Edge) -> Ends:
+    """The node that an edge leads to, and which of its outputs."""
+    return (edge.node, edge.number) if type(edge) is Output else (edge, 0)
+
+
+def node_of(edge: Edge) -> Node | None:
+    """The node that an edge leads to."""
+    return edge.node if type(edge) is Output else edge
+
 
 LAST = 2**64 - 1  # the sequence number of accumulation nodes, which run as soon as they can
 
@@ -117,15 +174,22 @@ class _Freed:
 
 FREED: Any = _Freed()
 
+# Stands for the version counter of a saved result that has none yet, because nobody has taken a
+# view of it or written to it.
+UNWRITTEN: Any = (0,)
+
 
 class Node:
     """One recorded operation; what ``tensor.grad_fn`` shows."""
 
-    __slots__ = ("_edges", "_seq", "_shape", "_dtype", "_hooks", "__weakref__")
+    __slots__ = ("_seq", "_shape", "_dtype", "_hooks", "__weakref__")
 
     # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
     _saves: ClassVar[tuple[str, ...]] = ()
     _saves_tensors: ClassVar[tuple[str, ...]] = ()
+    # Those that hold the array of a result, whose counter is in a slot of the same name with _c.
+    _counted: ClassVar[tuple[str, ...]] = ()
+    _arity: ClassVar[int] = 0  # how many edges have a slot of their own; if none, see ``_edges``
     _outputs: ClassVar[int] = 1
     _is_plain: ClassVar[bool] = False  # whether ``run`` needs nothing but the gradient
     # Whether there is always one output, so that ``_shape`` and ``_dtype`` are those of a gradient.
@@ -141,6 +205,8 @@ class Node:
     _origin: ClassVar[str] = ""  # for errors: where a formula that is user code comes from
 
     _edges: tuple[Edge, ...]
+    _edge0: Edge
+    _edge1: Edge
     _seq: int
     _shape: Any
     _dtype: Any
@@ -169,9 +235,23 @@ class Node:
         return type(self).__name__
 
     @property
-    def next_functions(self) -> tuple[Edge, ...]:
+    def next_functions(self) -> tuple[Ends, ...]:
         """The nodes that this node's gradients flow to, with the output that each one is for."""
-        return self._edges
+        return tuple([ends_of(edge) for edge in self._edges])
+
+    def shared_counter(self, array: Any, counter: list[Any]) -> list[Any]:
+        """By what a result of this node counts versions: the given counter, unless it has one.
+
+        The node has to know it if it has saved the result.
+        """
+        for name in self._counted:
+            saved = getattr(self, name, None)
+            if saved is array or getattr(saved, "array", None) is array:
+                known = getattr(self, name + "_c")
+                if known is not UNWRITTEN:
+                    return known  # type: ignore[no-any-return]
+                setattr(self, name + "_c", counter)
+        return counter
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -196,6 +276,39 @@ class OperatorNode(Node):
 
     __slots__ = ()
     _is_plain: ClassVar[bool] = True
+
+
+class OneEdge(OperatorNode):
+    """The node of an operator of one tensor."""
+
+    __slots__ = ("_edge0",)
+    _arity: ClassVar[int] = 1
+
+    @property
+    def _edges(self) -> tuple[Edge, ...]:
+        return (self._edge0,)
+
+    @_edges.setter
+    def _edges(self, edges: tuple[Edge, ...]) -> None:
+        (self._edge0,) = edges
+
+
+class TwoEdges(OperatorNode):
+    """The node of an operator of two tensors."""
+
+    __slots__ = ("_edge0", "_edge1")
+    _arity: ClassVar[int] = 2
+
+    def _set_edges(self, edges: tuple[Edge, ...]) -> None:
+        self._edge0, self._edge1 = edges
+
+    _edges = property(attrgetter("_edge0", "_edge1"), _set_edges)  # no call into Python
+
+
+class ManyEdges(OperatorNode):
+    """The node of an operator of more tensors, or of a list of them."""
+
+    __slots__ = ("_edges",)
 
 
 def freed_error(node: Node) -> GraphFreedError:

@@ -24,7 +24,7 @@ __all__ = ["WarnNotImplemented", "record_not_registered"]
 class WarnNotImplemented(Node):
     """Stands for an operator without an autograd kernel; warns, and gives no gradient."""
 
-    __slots__ = ("complaint",)
+    __slots__ = ("_edges", "complaint")
     _saves: ClassVar[tuple[str, ...]] = ("complaint",)
     complaint: str
 
@@ -67,9 +67,9 @@ def _attach(result: Tensor, complaint: str, given: list[Tensor]) -> None:
         mark(node)
     view = view_of(result)
     if view is None:
-        result._edge = (node, 0)
+        result._edge = node
     else:
-        view.edge = (node, 0)
+        view.edge = node
     result._flags = result._flags & ~PLAIN_VIEW | REQUIRES_GRAD
 
 

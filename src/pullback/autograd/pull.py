@@ -28,7 +28,7 @@ from pullback.autograd.engine import GraphTask
 from pullback.autograd.hooks import run_tensor_hooks
 from pullback.autograd.level import TransformLevel, tangents_are_recorded
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import NO_EDGE, Edge, Node, next_sequence_number
+from pullback.autograd.node import Edge, Node, Output, ends_of, next_sequence_number, node_of
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, requires_grad
@@ -55,7 +55,7 @@ Seeds = Sequence[Tensor | None] | None
 class AliasGrad(AccumulateGrad):
     """Hands the gradient of an alias on to what it is an alias of."""
 
-    __slots__ = ("_alias",)
+    __slots__ = ("_alias", "_edges")
 
     def __init__(self, alias: Tensor, source: Tensor):
         self._alias = ref(alias)
@@ -111,7 +111,7 @@ class Alias:
             node = self.node = AliasGrad(tensor, argument)
             meta_of(tensor).accumulator = lambda: node
         else:
-            self.node = leaf_edge(tensor)[0]  # type: ignore[assignment]
+            self.node = leaf_edge(tensor)  # type: ignore[assignment]
 
     def end(self) -> None:
         """After the function has run, a plain alias is a constant to everybody else."""
@@ -175,10 +175,10 @@ class Pull:
         kind = CheckedTask if is_anomaly_enabled() else GraphTask
         task = kind(create_graph=create_graph, retain_graph=retain_graph)
         roots: list[tuple[Node, int, Tensor | None]] = []
-        for place, (node, number) in enumerate(self.edges):
+        for place, edge in enumerate(self.edges):
             seed = None if seeds is None else seeds[place]
-            if node is not None and (seed is not None or seeds is None):
-                roots.append((node, number, seed))
+            if edge is not None and (seed is not None or seeds is None):
+                roots.append((*ends_of(edge), seed))
         if not (roots and self.reached):
             return [self._zeros(place) for place in range(len(self.aliases))]
         task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
@@ -218,16 +218,18 @@ def _repeats(array: NDArray[Any]) -> bool:
 
 def _explored(edges: Sequence[Edge], targets: set[Node]) -> tuple[set[Node], bool]:
     """The nodes from some edges up to the targets, and whether the graph goes on elsewhere."""
-    stack = [node for node, _ in edges if node is not None]
+    stack = [node for node in map(node_of, edges) if node is not None]
     nodes = set(stack)
     is_open = False
     while stack:
         node = stack.pop()
-        following = node._edges
+        following = (node._edge0,) if node._arity == 1 else node._edges
         if node in targets:
             is_open = is_open or bool(following)
         elif following:
-            for target, _ in following:
+            for target in following:
+                if type(target) is Output:
+                    target = target.node
                 if target is not None and target not in nodes:
                     nodes.add(target)
                     stack.append(target)
@@ -241,7 +243,7 @@ def _leading_to(nodes: set[Node], targets: set[Node]) -> set[Node]:
     users: dict[Node, list[Node]] = {}
     for node in nodes:
         if node not in targets:
-            for target, _ in node._edges:
+            for target in map(node_of, node._edges):
                 if target is not None:
                     users.setdefault(target, []).append(node)
     needed = {target for target in targets if target in nodes}
@@ -260,12 +262,12 @@ def released(tensor: Tensor, aliases: Sequence[Alias], outside: bool) -> Tensor:
     What does not depend on the aliases stays as it is. The rest keeps its history if someone
     outside can use it; so do tangents, each for itself.
     """
-    edge = edge_of(tensor) if requires_grad(tensor) else NO_EDGE
+    edge = edge_of(tensor) if requires_grad(tensor) else None
     kept = edge
-    if edge[0] is not None:
+    if edge is not None:
         pull = Pull([tensor], aliases)
         if pull.reached and not (outside and pull.is_open):
-            kept = NO_EDGE
+            kept = None
     tangents = tangents_of(tensor)
     parts = {level: released(tangent, aliases, outside) for level, tangent in tangents.items()}
     is_alias = any(alias.tensor is tensor for alias in aliases)
@@ -273,7 +275,7 @@ def released(tensor: Tensor, aliases: Sequence[Alias], outside: bool) -> Tensor:
         return tensor
     made = wrap(tensor._array)
     share_counter(made, tensor)
-    if kept[0] is not None:
+    if kept is not None:
         made._edge = kept
         made._flags |= REQUIRES_GRAD
     for level, part in parts.items():

@@ -13,7 +13,7 @@ import numpy as np
 
 from pullback.autograd.inplace import rebase_history, write
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node, get_following, next_sequence_number
+from pullback.autograd.node import Node, edge_to, get_following, next_sequence_number
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
@@ -21,7 +21,7 @@ from pullback.autograd.view import EDGED, creation_now, edge_of, make_view
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.tensor.meta import Step, View
 from pullback.tensor.payload import Payload, shares_memory
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, version_of, wrap
 
 __all__ = [
     "EDGED",
@@ -59,7 +59,7 @@ def recorded(node: Node, array: Any) -> Tensor:
     tensor._counter = tensor._meta = None
     if dtype is FLOAT64 or dtype.kind in "fc":
         tensor._flags = RECORDED_FLAGS
-        tensor._edge = (node, 0)
+        tensor._edge = node
     else:
         tensor._flags = CPU_FLAGS
         tensor._edge = None
@@ -76,7 +76,7 @@ def recorded_several(node: Node, results: Any, differentiable: tuple[bool, ...])
         tensor = fresh(result)
         if differentiable[number] and result.dtype.kind in "fc":
             tensor._flags = RECORDED_FLAGS
-            tensor._edge = (node, number)
+            tensor._edge = edge_to(node, number)
         made.append(tensor)
     return tuple(made)
 
@@ -98,7 +98,7 @@ def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
     """Keeps a copy of what a write is about to replace, with the history that it had."""
     copy = wrap(tensor._array.copy())
     copy._flags = tensor._flags & ~DUAL
-    copy._edge = edge if edge[0] is not None else None
+    copy._edge = edge
     for level, tangent in tangents_of(tensor).items():
         set_tangent(copy, level, tensors.clone(tangent))
     setattr(node, name, copy)
@@ -128,7 +128,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
     if is_view and type(parent._meta) is not View and (counter is None or type(counter) is list):
         # Programs that index in loops make nothing but such views, so it takes no further call.
         if counter is None:
-            counter = parent._counter = [0]
+            counter = version_of(parent)
         tensor = _new(Tensor)
         tensor._array = array
         tensor._edge = None
@@ -142,7 +142,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
             node._shape = array.shape
             node._dtype = array.dtype
             tensor._flags = RECORDED_FLAGS
-            view.edge = (node, 0)
+            view.edge = node
         else:
             tensor._flags = _PLAIN_FLAGS
             view.edge = None
@@ -196,4 +196,4 @@ def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:
     for number, tensor in enumerate(made):
         if differentiable[number] and tensor.dtype.kind in "fc":
             tensor._flags |= REQUIRES_GRAD
-            tensor._edge = (node, number)
+            tensor._edge = edge_to(node, number)

@@ -12,6 +12,7 @@ from weakref import ref
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.level import forbid_in_transform
+from pullback.autograd.node import ends_of
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.errors import AutogradError
 from pullback.tensor.meta import Meta
@@ -37,7 +38,7 @@ def retain_grad(tensor: Tensor) -> None:
     meta = meta_of(tensor)
     if meta.retains_grad:  # the writer follows a view when that is next used, not when asked again
         return
-    node, number = edge_of(tensor)
+    node, number = ends_of(edge_of(tensor))
     if node is None or isinstance(node, AccumulateGrad):
         return
     meta.retains_grad = True

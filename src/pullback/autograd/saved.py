@@ -15,12 +15,21 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.anomaly import is_anomaly_enabled
-from pullback.autograd.node import FREED, Node, freed_error
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    Edge,
+    Node,
+    edge_to,
+    ends_of,
+    freed_error,
+    node_of,
+)
 from pullback.autograd.running import NeedsPassError, current_graph_task
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, SavedVersionError
 from pullback.tensor.meta import Meta, View
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, meta_of, version_of, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, counter_of_loaded, meta_of, version_of, wrap
 
 __all__ = [
     "SavedOutput",
@@ -64,15 +73,16 @@ class SavedOutput:
 
 def _written_base(meta: Meta) -> ref[Node] | None:
     edge = meta.base._edge if type(meta) is View else None
-    return None if edge is None else ref(edge[0])
+    node = node_of(edge)
+    return None if node is None else ref(node)
 
 
-def output_edge(node: Node, number: int, slices: ref[Any] | None) -> Any:
+def output_edge(node: Node, number: int, slices: ref[Any] | None) -> Edge:
     """The place in the graph of a result that `node` has saved."""
     written = None if slices is None else slices()
     if written is not None and getattr(written, "fn", None) is node:
-        return written.view_edge()
-    return (node, number)
+        return written.view_edge()  # type: ignore[no-any-return]
+    return edge_to(node, number)
 
 
 def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
@@ -85,7 +95,11 @@ def saved_output(node: Any, name: str) -> Any:
     value = getattr(node, name)
     if type(value) is not np.ndarray:
         return value
-    saved = output_from(value, getattr(node, name + "_c"))
+    counter = getattr(node, name + "_c")
+    if counter is UNWRITTEN:
+        counter = counter_of_loaded(value)
+        setattr(node, name + "_c", counter)
+    saved = output_from(value, counter)
     setattr(node, name, saved)
     return saved
 
@@ -185,7 +199,7 @@ def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
         origin = f"output {value.number} of {node.name()}"
     else:
         shape, now = value.shape, version(value)
-        producer, number = value._edge or (None, 0)
+        producer, number = ends_of(value._edge)
         plain = "a view" if type(value._meta) is View else "a leaf"
         origin = plain if producer is None else f"output {number} of {producer.name()}"
     if is_anomaly_enabled():

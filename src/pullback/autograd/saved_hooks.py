@@ -86,8 +86,8 @@ class Packed:
             tensor._flags |= REQUIRES_GRAD
             edge = self._edge if self._output is None else output_edge(node, *self._output)
             assert edge is not None
-            if isinstance(edge[0], AccumulateGrad):
-                meta_of(tensor).accumulator = ref(edge[0])  # it stays a leaf, with the leaf's node
+            if isinstance(edge, AccumulateGrad):
+                meta_of(tensor).accumulator = ref(edge)  # it stays a leaf, with the leaf's node
             else:
                 tensor._edge = edge
         restore_tangents(tensor, self.tangents)

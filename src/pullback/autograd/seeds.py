@@ -10,7 +10,7 @@ import numpy as np
 
 from pullback.autograd.edges import GradientEdge
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node, output_of
+from pullback.autograd.node import Node, ends_of, output_of
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradTypeError
@@ -47,7 +47,7 @@ def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | N
         edge, array = roots[0]._edge, roots[0]._array
         is_loss = type(array) is np.ndarray and not array.shape and array.dtype.kind == "f"
         if edge is not None and is_loss:
-            return [(*edge, None)]  # what nearly every pass begins with
+            return [(*ends_of(edge), None)]  # what nearly every pass begins with
     gradients = [None] * len(roots) if given is None else listed(given)
     if len(gradients) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(gradients)} gradients")
@@ -55,7 +55,7 @@ def seeds_of(roots: list[Any], given: Seeds) -> list[tuple[Node, int, Tensor | N
     for place, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
         if type(root) is not Tensor and not isinstance(root, _ROOTS):
             raise AutogradTypeError(f"root {place} is a {type(root).__name__}, not a tensor")
-        node, number = root if isinstance(root, GradientEdge) else edge_of(root)
+        node, number = root if isinstance(root, GradientEdge) else ends_of(edge_of(root))
         if node is None:
             raise AutogradError(
                 f"element {place} of tensors does not require grad and does not have a grad_fn"

@@ -16,7 +16,7 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.buffers import Buffers, fitted, receive, receive_part
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import Node
+from pullback.autograd.node import Node, Output, ends_of, node_of
 from pullback.autograd.part import Part
 from pullback.autograd.running import NeedsPassError
 from pullback.autograd.traversal import count_dependencies
@@ -72,21 +72,27 @@ def run_in_sequence(
                     return [*leaves, node, *[other for _, other in heap]], []
                 _finish_leaves(leaves, buffers, owned, needed)
                 raise
-            following: Node | None = None
+            following: Any = None  # a node
             if is_exact and needed is None:
-                following = node._edges[0][0]  # the only one
+                following = node._edge0  # the only one
             if following is not None and following._is_single and following not in buffers:
                 grad = results[0]
             else:
                 following = None
-                for (target, number), part in zip(node._edges, results):  # noqa: B905 - may be ()
-                    if target is None or (needed is not None and target not in needed):
+                arity = node._arity
+                if arity == 1:
+                    edges: tuple[Any, ...] = (node._edge0,)
+                else:
+                    edges = (node._edge0, node._edge1) if arity else node._edges
+                for target, part in zip(edges, results):  # noqa: B905 - may be ()
+                    if target is None or (needed is not None and node_of(target) not in needed):
                         continue
                     if not (is_exact and target._is_single) and (
                         part is None
                         or part.dtype is not target._dtype
                         or part.shape != target._shape  # several outputs have a tuple of shapes
                     ):
+                        target, number = ends_of(target)
                         if target is following:
                             buffers[target], following = grad, None
                             heappush(heap, (-target._seq, target))
@@ -162,8 +168,10 @@ def _run_special(
         return results
     if type(node) is CopySlices:
         results = node.run_on(grad, node in owned, keep)
-        base = node._edges[node.place][0]
-        before = [target for target, _ in node._edges[: node.place]]
+        base = node._edges[node.place]
+        if type(base) is Output:
+            base = base.node
+        before = [node_of(edge) for edge in node._edges[: node.place]] if node.place else ()
         if base is not None and base not in buffers and base not in before:
             owned.add(base)  # what it gets is new, or was ours
         return results

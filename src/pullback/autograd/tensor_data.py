@@ -25,6 +25,7 @@ from pullback.tensor.tensor import (
     meta_of,
     note_tensor,
     share_counter,
+    version_of,
     wrap,
 )
 
@@ -55,6 +56,7 @@ def detach_(self: Tensor) -> Tensor:
             "Can't detach views in-place: the base would keep its history; use detach()"
         )
     if self._edge is not None:
+        version_of(self)  # while its node is known, which has to learn of later writes
         self._edge = None
         meta_of(self).detached = True
     self._flags &= ~REQUIRES_GRAD
@@ -87,6 +89,7 @@ def _set_data(self: Tensor, new: Tensor) -> None:
             f"data: the tensor and the new data have incompatible tensor types: "
             f"{type(self._array).__name__} and {type(new._array).__name__}"
         )
+    version_of(self)  # as long as it has the memory that its node may have saved
     self._array = new._array
 
 

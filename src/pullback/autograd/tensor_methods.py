@@ -16,7 +16,7 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.api import backward, backward_of_loss
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.level import forbid_in_transform
-from pullback.autograd.node import Node
+from pullback.autograd.node import Node, ends_of, node_of
 from pullback.autograd.retain import retain_grad
 from pullback.autograd.tensor_data import DATA_METHODS
 from pullback.autograd.view import edge_of, requires_grad, view_of
@@ -80,15 +80,15 @@ def _is_leaf(self: Tensor) -> bool:
 def _grad_fn(self: Tensor) -> Node | None:
     """The node that made this tensor, or None for a leaf."""
     if self._edge is not None:
-        return self._edge[0]  # type: ignore[no-any-return]
+        return node_of(self._edge)
     if view_of(self) is None:
         return None
-    node = edge_of(self)[0]
+    node = node_of(edge_of(self))
     return None if isinstance(node, AccumulateGrad) else node
 
 
 def _output_nr(self: Tensor) -> int:
-    return 0 if _grad_fn(self) is None else edge_of(self)[1]
+    return 0 if _grad_fn(self) is None else ends_of(edge_of(self))[1]
 
 
 def _get_grad(self: Tensor) -> Tensor | None:
@@ -162,7 +162,7 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
         if meta.hooks is None:
             meta.hooks = {}
         return RemovableHandle(meta.hooks, hook)
-    node, number = edge_of(self)
+    node, number = ends_of(edge_of(self))
     assert node is not None
     return RemovableHandle(node.hook_lists().tensor.setdefault(number, {}), hook)
 

@@ -21,7 +21,7 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.anomaly import is_anomaly_check_finite_enabled, observe_with, user_frame
-from pullback.autograd.node import Edge
+from pullback.autograd.node import Ends, ends_of, node_of
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state, is_grad_enabled
@@ -43,7 +43,7 @@ class Note(NamedTuple):
     operator: str
     place: str
     reason: str | None
-    sources: tuple[Note | Edge, ...]
+    sources: tuple[Note | Ends, ...]
 
 
 _notes: dict[int, tuple[ref[Tensor], Note]] = {}  # by the identity of a tensor that is alive
@@ -139,9 +139,9 @@ def _place() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _source(tensor: Tensor) -> Note | Edge | None:
+def _source(tensor: Tensor) -> Note | Ends | None:
     """Where a tensor came from: its place in the graph, or its note."""
-    return edge_of(tensor) if tensor._flags & REQUIRES_GRAD else note_of(tensor)
+    return ends_of(edge_of(tensor)) if tensor._flags & REQUIRES_GRAD else note_of(tensor)
 
 
 def _trace(name: str, given: list[Tensor], made: list[Tensor], writes: bool) -> None:
@@ -165,12 +165,12 @@ def _trace(name: str, given: list[Tensor], made: list[Tensor], writes: bool) -> 
 
 
 def _tell_node(tensor: Tensor, notes: list[Note]) -> None:
-    node, _ = edge_of(tensor)
+    node = node_of(edge_of(tensor))
     if notes and node is not None:
         node.metadata.setdefault(CUTS, []).extend(notes)
 
 
-def _reason(tensor: Tensor, sources: tuple[Note | Edge, ...]) -> str | None:
+def _reason(tensor: Tensor, sources: tuple[Note | Ends, ...]) -> str | None:
     if all(isinstance(source, Note) for source in sources):
         return None
     if tensor.dtype.kind not in "fc":

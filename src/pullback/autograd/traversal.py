@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.autograd.node import LAST, NO_EDGE, Node, later_threads
+from pullback.autograd.node import LAST, Node, Output, later_threads
 
 __all__ = ["count_dependencies", "is_in_order", "needed_nodes"]
 
@@ -12,7 +12,9 @@ def count_dependencies(roots: list[Node], needed: set[Node] | None = None) -> di
     pending = dict.fromkeys(roots, 0)
     stack = list(pending)
     while stack:
-        for target, _ in stack.pop()._edges:
+        for target in stack.pop()._edges:
+            if type(target) is Output:
+                target = target.node
             if target is None or (needed is not None and target not in needed):
                 continue
             if target in pending:
@@ -35,7 +37,9 @@ def is_in_order(roots: list[Node]) -> bool:
     while stack:
         node = stack.pop()
         number = node._seq
-        for target, _ in node._edges:
+        for target in node._edges:
+            if type(target) is Output:
+                target = target.node
             if target is not None and target._seq != LAST:
                 if target._seq >= number:
                     return False
@@ -56,12 +60,14 @@ def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
     stack = list(seen)
     while stack:
         node = stack.pop()
-        edges = node._edges
+        edges = (node._edge0,) if node._arity == 1 else node._edges
         if not edges and node not in wanted:
             return False
-        for target, _ in edges:
+        for target in edges:
+            if type(target) is Output:
+                target = target.node
             if target is None:
-                if edges.count(NO_EDGE) == len(edges) and node not in wanted:
+                if edges.count(None) == len(edges) and node not in wanted:
                     return False
             elif target not in seen:
                 seen.add(target)
@@ -80,7 +86,9 @@ def _search(roots: list[Node], wanted: set[Node]) -> set[Node]:
         stack = [(root, iter(root._edges))]
         while stack:
             node, edges = stack[-1]
-            for target, _ in edges:
+            for target in edges:
+                if type(target) is Output:
+                    target = target.node
                 if target is None:
                     continue
                 if target not in seen:

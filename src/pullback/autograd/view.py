@@ -29,7 +29,7 @@ from typing import Any
 
 from pullback.autograd.accumulate import leaf_edge
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import NO_EDGE, Edge, Node
+from pullback.autograd.node import Edge, Node, edge_to, ends_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, NormalModeGuard, get_state
 from pullback.errors import InplaceError
@@ -79,7 +79,7 @@ def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number:
     view.creation = creation_now()
     if above is not None and view.creation is Creation.RECORDED:
         view.creation = above.creation
-    view.edge = None if node is None else (node, number)
+    view.edge = None if node is None else edge_to(node, number)
     view.version = _version(tensor)
     view.base_edge = base._edge
     # The keys are the payload's own: a view may hold another kind of it than its parent.
@@ -119,12 +119,12 @@ def requires_grad(tensor: Tensor) -> bool:
 
 def edge_of(tensor: Tensor) -> Edge:
     """Where a tensor's gradient flows: its node, its accumulator, or nowhere."""
-    edge = tensor._edge
+    edge: Edge = tensor._edge
     if edge is not None:
         return edge
     view = tensor._meta
     if type(view) is not View:
-        return leaf_edge(tensor) if tensor._flags & REQUIRES_GRAD else NO_EDGE
+        return leaf_edge(tensor) if tensor._flags & REQUIRES_GRAD else None
     counter = tensor._counter
     if type(counter) is not list or counter[0] != view.version:
         refresh(tensor)
@@ -180,7 +180,9 @@ def left_behind_error() -> InplaceError:
 
 def move_retained(old: Edge, new: Edge) -> None:
     """``retain_grad`` follows a tensor to its newest value; hooks stay with the old one."""
-    hooks = None if old[0] is None else old[0]._hooks
-    if hooks is not None and old[1] in hooks.retained:
-        assert new[0] is not None
-        new[0].hook_lists().retained[new[1]] = hooks.retained.pop(old[1])
+    node, number = ends_of(old)
+    hooks = None if node is None else node._hooks
+    if hooks is not None and number in hooks.retained:
+        target, place = ends_of(new)
+        assert target is not None
+        target.hook_lists().retained[place] = hooks.retained.pop(number)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import line_of
-from pullback.autograd.node import FREED, Edge, Node
+from pullback.autograd.node import FREED, Ends, Node, ends_of, node_of
 from pullback.autograd.not_registered import WarnNotImplemented
 from pullback.autograd.trace import Note, note_of, notes_of_node
 from pullback.autograd.view import edge_of, requires_grad, view_of
@@ -24,7 +25,7 @@ from pullback.tensor.tensor import TRACKED, Tensor
 
 __all__ = ["why_no_grad"]
 
-_Step = Note | Edge
+_Step: TypeAlias = "Note | Ends"
 _RUN_AGAIN = (
     "To learn exactly where, compute y inside `with pullback.autograd.set_detect_anomaly(True):` "
     "and ask again."
@@ -55,8 +56,8 @@ def why_no_grad(y: Tensor, x: Tensor) -> str:
     if not requires_grad(x):
         advice = "Call x.requires_grad_() before y is computed." if x.dtype.kind in "fc" else ""
         return f"x does not require grad: {_without_history(x)} {advice}".rstrip()
-    target = edge_of(x)
-    start: _Step | None = edge_of(y) if requires_grad(y) else note_of(y)
+    target = ends_of(edge_of(x))
+    start: _Step | None = ends_of(edge_of(y)) if requires_grad(y) else note_of(y)
     if y is x:
         return "There is a path: y is x."
     path = None if start is None else _path(start, target)
@@ -78,7 +79,7 @@ def _next(step: _Step) -> Iterator[_Step]:
         return
     node, _ = step
     if node is not None:
-        yield from node._edges
+        yield from map(ends_of, node._edges)
         yield from notes_of_node(node)
 
 
@@ -86,7 +87,7 @@ def _key(step: _Step) -> int:
     return id(step) if isinstance(step, Note) else id(step[0])
 
 
-def _path(start: _Step, target: Edge) -> list[_Step] | None:
+def _path(start: _Step, target: Ends) -> list[_Step] | None:
     """The way from a result to an input with the fewest cuts, and of those the shortest."""
     before: dict[int, _Step | None] = {_key(start): None}
     if start == target:
@@ -107,7 +108,7 @@ def _path(start: _Step, target: Edge) -> list[_Step] | None:
     return None
 
 
-def _back(before: dict[int, _Step | None], last: _Step, target: Edge) -> list[_Step]:
+def _back(before: dict[int, _Step | None], last: _Step, target: Ends) -> list[_Step]:
     path: list[_Step] = [target]
     step: _Step | None = last
     while step is not None:
@@ -197,10 +198,10 @@ def _unreachable(start: _Step, y: Tensor, x: Tensor) -> str:
     more = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
     words = f"x is no part of y's history, which ends at {ends}{more}."
     view = view_of(x)
-    base = None if view is None else edge_of(view.base)[0]
+    base = None if view is None else node_of(edge_of(view.base))
     if base is not None and base in seen:
         words += " It contains the base that x is a view of, but not this view."
-    elif x._edge is not None and any(node in seen for node, _ in x._edge[0]._edges):
+    elif x._edge is not None and any(node_of(edge) in seen for edge in ends_of(x._edge)[0]._edges):
         words += (
             " It contains a node that x itself was computed from: perhaps x was written to, or "
             "assigned anew, after y had been computed."

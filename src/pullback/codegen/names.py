@@ -40,9 +40,9 @@ IN_FUNCTIONS = _words(
 """What the public function of an operator reads beside its arguments."""
 
 IN_KERNELS = IN_FUNCTIONS | _words(
-    "EDGED FLOAT64 FREED LARGE NO_EDGE OperatorNode PRODUCT Part RECORDED_FLAGS WIDE all array "
-    "base check_inplace combine edge edge_of get_following grad grad_input_mask grads keep "
-    "len map ndarray new_tensor node np number pullback record_inplace record_view "
+    "EDGED FLOAT64 FREED LARGE ManyEdges OneEdge PRODUCT Part RECORDED_FLAGS TwoEdges UNWRITTEN "
+    "WIDE all array base check_inplace combine edge edge_of get_following grad grad_input_mask "
+    "grads keep len map ndarray new_tensor node np number pullback record_inplace record_view "
     "record_views recorded recorded_list recorded_several result results save_before_write "
     "save_list save_output saved_output spread tuple wrap write write_by write_out xp zip"
 )
@@ -50,7 +50,7 @@ IN_KERNELS = IN_FUNCTIONS | _words(
 
 _OF_NODES = _words(
     "backward hook_lists metadata name next_functions register_hook register_prehook release run "
-    "save_outputs"
+    "save_outputs shared_counter"
 )
 _DERIVED = (
     "{}_v",

@@ -82,7 +82,7 @@ def run({arguments}):
     node._shape = array.shape
     node._dtype = dtype = array.dtype
     if dtype is float64 or dtype.kind in "fc":
-        result._edge = (node, 0)
+        result._edge = node
         result._flags = RECORDED
     saved = node._to_save
     if saved is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.level import Level
+from pullback.autograd.node import ends_of
 from pullback.autograd.saved import SavedOutput, output_from, version
 from pullback.autograd.tangents import (
     below,
@@ -61,7 +62,7 @@ def _remember_tangents(result: Any) -> None:
     for tensor in tensors_in([result]):
         if tensor._edge is None:
             continue
-        node, number = tensor._edge
+        node, number = ends_of(tensor._edge)
         kept: Any = getattr(node, "_kept", ())
         for place, (value, expected) in enumerate(kept):
             if type(value) is np.ndarray:

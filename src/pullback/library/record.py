@@ -79,7 +79,7 @@ class CustomOpNode(FunctionCtx):
         def needed(given: Any) -> Any:
             if isinstance(given, tuple):
                 return [needed(item) for item in given]
-            return given and next(edges)[0] is not None
+            return given and next(edges) is not None
 
         return tuple(needed(given) for given in self._given)
 
@@ -129,7 +129,7 @@ class CustomOpNode(FunctionCtx):
                     tensor = _new(Tensor)
                     tensor._array = value
                     tensor._flags = _RECORDED
-                    tensor._edge = (self, 0)
+                    tensor._edge = self
                     tensor._counter = expected
                     tensor._meta = None
                     loaded.append(tensor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.autograd.node import edge_to
 from pullback.autograd.view import view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -20,15 +21,15 @@ def _attached(node: Any, number: int, tensor: Tensor) -> Tensor:
         return tensor
     view = view_of(tensor)
     if view is not None and view.creation is Creation.CUSTOM:
-        view.edge = (node, number)
+        view.edge = edge_to(node, number)
         view.base_edge = view.base._edge
         view.version = version_of(tensor)[0]
     elif tensor._edge is None and view is None and not tensor._flags & REQUIRES_GRAD:
-        tensor._edge = (node, number)
+        tensor._edge = edge_to(node, number)
     else:
         replaced = node._to_save
         copy = wrap(tensor._array)
-        copy._edge = (node, number)
+        copy._edge = edge_to(node, number)
         if replaced is not None:
             node._to_save = tuple(copy if kept is tensor else kept for kept in replaced)
         tensor = copy

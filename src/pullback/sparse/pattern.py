@@ -16,7 +16,7 @@ import numpy as np
 
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import Edge, Node, output_of
+from pullback.autograd.node import Edge, Node, edge_to, node_of, output_of
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.errors import AutogradError
 from pullback.sparse.local import Link, link_of
@@ -33,15 +33,15 @@ def dependencies(result: Tensor, source: Tensor) -> Matrix:
     columns = source.size
     if not requires_grad(result):
         return _empty(result.size, columns)
-    start, _ = edge_of(source)
+    start = node_of(edge_of(source))
     end = edge_of(result)
     assert start is not None
-    known: dict[Edge, Matrix] = {(start, 0): _identity(columns)}
-    for node in _in_order(end[0], start):
+    known: dict[Edge, Matrix] = {start: _identity(columns)}
+    for node in _in_order(node_of(end), start):
         for number in range(node._outputs):
             found = _through(node, number, known, columns)
             if found is not None:
-                known[node, number] = found
+                known[edge_to(node, number)] = found
     pattern = known.get(end)
     return _empty(result.size, columns) if pattern is None else pattern
 
@@ -66,7 +66,7 @@ def _in_order(end: Node | None, start: Node) -> list[Node]:
         elif node not in seen:
             seen.add(node)
             stack.append((node, True))
-            stack += [(target, False) for target, _ in node._edges if target not in seen]  # type: ignore[misc]
+            stack += [(target, False) for target in map(node_of, node._edges) if target not in seen]  # type: ignore[misc]
     return order
 
 

@@ -62,9 +62,9 @@ class View(Meta):
     base: Tensor
     step: Step
     creation = Creation.RECORDED
-    edge: tuple[Any, int] | None
+    edge: Any
     version: int
-    base_edge: tuple[Any, int] | None
+    base_edge: Any
 
     def replay(self, xp: Any, base: Any) -> Any:
         """Makes the view again, from something of the base's shape."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import numbers
 from contextvars import ContextVar
+from threading import RLock
 from typing import Any
 from weakref import ref
 
@@ -31,13 +32,13 @@ __all__ = [
     "CPU_FLAGS",
     "NO_COUNTER",
     "TRACKED",
-    "Edge",
     "Tensor",
     "adopt",
     "as_inference",
     "as_operand",
     "birthplace",
     "born_here",
+    "counter_of_loaded",
     "fresh",
     "has_values",
     "holds_number",
@@ -50,7 +51,6 @@ __all__ = [
     "zeros_beside",
 ]
 
-Edge = tuple[Any, int]
 
 # A tensor is tracked, that is, has a version and may have a history, unless inference mode made it.
 TRACKED = KEY_BITS[DispatchKey.ADInplaceOrView]
@@ -82,6 +82,10 @@ _new = object.__new__
 _ndarray = np.ndarray
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
+_lock = RLock()  # two threads may ask for a tensor's first counter
+_loaded: dict[int, tuple[ref[Any], list[Any]]] = {}  # by the array's id: see counter_of_loaded
+_most_loaded = 100  # before those that are gone are looked for
+
 
 class Tensor(TensorMethods):
     """An n-dimensional array that can record how it was computed.
@@ -93,7 +97,7 @@ class Tensor(TensorMethods):
 
     _array: Any  # an ndarray or a payload; inside one call, also a Python number
     _flags: int
-    _edge: Edge | None
+    _edge: Any  # a node, or one of its further outputs
     _counter: list[Any] | None
     _meta: Meta | None
 
@@ -230,8 +234,10 @@ def born_here(tensor: Tensor, is_own: bool = False) -> Tensor:
     transforms inside, it may be written to. `is_own` says that a counter which it has already is
     not that of a base."""
     counter = tensor._counter
-    if counter is None:
+    if counter is None:  # it is new: no other thread has it
         counter = tensor._counter = [0, birthplace.get()]
+        if tensor._edge is not None and tensor._edge._counted:
+            tensor._edge.shared_counter(tensor._array, counter)
     elif not is_own or len(counter) != 1:
         return tensor
     else:
@@ -320,10 +326,38 @@ def meta_of(tensor: Tensor) -> Meta:
 
 def version_of(tensor: Tensor) -> list[Any]:
     """The tensor's version counter, made if it has none yet; views share it."""
-    version = tensor._counter
-    if version is None:
-        version = tensor._counter = [0]
-    return version
+    counter = tensor._counter
+    return _begin_counter(tensor) if counter is None else counter
+
+
+def _begin_counter(tensor: Tensor) -> list[Any]:
+    """Gives a tensor a version counter: that of its memory, where its node or a formula has one."""
+    with _lock:
+        counter = tensor._counter
+        if counter is None:
+            counter = [0]
+            edge = tensor._edge
+            if edge is not None and edge._counted:
+                array = tensor._array
+                held = _loaded.get(id(array))
+                if held is not None and held[0]() is array:
+                    counter = held[1]
+                counter = edge.shared_counter(array, counter)
+            tensor._counter = counter
+    return counter
+
+
+def counter_of_loaded(array: Any) -> list[Any]:
+    """A counter for a saved result that a formula will use before its own tensor has one."""
+    global _most_loaded
+    counter = [0]
+    with _lock:
+        if len(_loaded) > _most_loaded:
+            for place in [place for place, held in _loaded.items() if held[0]() is None]:
+                del _loaded[place]
+            _most_loaded = 2 * len(_loaded) + 100
+        _loaded[id(array)] = ref(array), counter
+    return counter
 
 
 def share_counter(tensor: Tensor, other: Tensor) -> None:

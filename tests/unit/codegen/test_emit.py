@@ -49,7 +49,7 @@ def test_generation_is_reproducible_byte_for_byte():
 def test_a_node_saves_what_its_formulas_read(table):
     files = generate([table(SCALE)], namespace="mine")
     source = files["kernels_mine.py"]
-    assert "class ScaleBackward0(OperatorNode):" in source
+    assert "class ScaleBackward0(TwoEdges):" in source
     assert '__slots__ = ("factor", "factor_v", "power", "self", "self_v")' in source
     assert "factor = xp.load(node, node.factor, node.factor_v)" in source
     assert "grad * xp.conj(factor ** power) if to_self is not None else None," in source

@@ -9,7 +9,14 @@ import numpy as np
 
 import scipy.special._ufuncs
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
-from pullback.autograd.node import FREED, NO_EDGE, OperatorNode, get_following
+from pullback.autograd.node import (
+    FREED,
+    UNWRITTEN,
+    ManyEdges,
+    OneEdge,
+    TwoEdges,
+    get_following,
+)
 from pullback.autograd.part import Part
 from pullback.autograd.record import (
     EDGED,
@@ -37,7 +44,7 @@ ndarray = np.ndarray
 new_tensor = object.__new__
 
 
-class SpecialAgmBackward0(OperatorNode):
+class SpecialAgmBackward0(TwoEdges):
     """special_agm(Tensor a, Tensor b) -> Tensor
 
     a: grad * (slope_of_agm(a, b, result))
@@ -47,15 +54,16 @@ class SpecialAgmBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _) = node._edges
+        to_a, to_b = node._edge0, node._edge1
         return (
             grad * xp.slope_of_agm(a, b, result) if to_a is not None else None,
             grad * xp.slope_of_agm(b, a, result) if to_b is not None else None,
@@ -83,7 +91,7 @@ class SpecialAgmBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _) = node._edges
+        to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * xp.slope_of_agm(a, b, result)
         else:
@@ -103,7 +111,7 @@ class SpecialAgmBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialAiryBackward0(OperatorNode):
+class SpecialAiryBackward0(OneEdge):
     """special_airy(Tensor z) -> (Tensor ai, Tensor aip, Tensor bi, Tensor bip)
 
     z: grad_ai * conj(aip) + grad_aip * conj(z * ai) + grad_bi * conj(bip) + grad_bip * conj(z * bi)
@@ -117,7 +125,7 @@ class SpecialAiryBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_ai = grads[0]
         grad_aip = grads[1]
@@ -145,7 +153,7 @@ class SpecialAiryBackward0(OperatorNode):
         node.bip = save_output(bip, 3)
 
 
-class SpecialAiryeBackward0(OperatorNode):
+class SpecialAiryeBackward0(OneEdge):
     """special_airye(Tensor z) -> (Tensor eai, Tensor eaip, Tensor ebi, Tensor ebip)
 
     z: by_outputs(grad_eai, eaip + sqrt(of_real(z, 'scipy.special.airye')) * eai, grad_eaip, z * eai + sqrt(z) * eaip, grad_ebi, ebip - sqrt(maximum(z, 0)) * ebi, grad_ebip, z * ebi - sqrt(maximum(z, 0)) * ebip)
@@ -159,7 +167,7 @@ class SpecialAiryeBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_eai = grads[0]
         grad_eaip = grads[1]
         grad_ebi = grads[2]
@@ -192,7 +200,7 @@ class SpecialAiryeBackward0(OperatorNode):
         node.ebip = save_output(ebip, 3)
 
 
-class SpecialBdtrBackward0(OperatorNode):
+class SpecialBdtrBackward0(ManyEdges):
     """special_bdtr(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.bdtr in k')
@@ -205,12 +213,12 @@ class SpecialBdtrBackward0(OperatorNode):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.bdtr in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.bdtr in n") if to_n is not None else None,
@@ -220,7 +228,7 @@ class SpecialBdtrBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.bdtr in k")
         else:
@@ -268,7 +276,7 @@ class SpecialBdtrBackward0(OperatorNode):
         node.k = node.n = node.p = FREED
 
 
-class SpecialBdtrcBackward0(OperatorNode):
+class SpecialBdtrcBackward0(ManyEdges):
     """special_bdtrc(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.bdtrc in k')
@@ -281,12 +289,12 @@ class SpecialBdtrcBackward0(OperatorNode):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.bdtrc in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.bdtrc in n") if to_n is not None else None,
@@ -296,7 +304,7 @@ class SpecialBdtrcBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.bdtrc in k")
         else:
@@ -344,7 +352,7 @@ class SpecialBdtrcBackward0(OperatorNode):
         node.k = node.n = node.p = FREED
 
 
-class SpecialBdtriBackward0(OperatorNode):
+class SpecialBdtriBackward0(ManyEdges):
     """special_bdtri(Tensor k, Tensor n, Tensor y) -> Tensor
 
     k: not_implemented('scipy.special.bdtri in k')
@@ -355,14 +363,15 @@ class SpecialBdtriBackward0(OperatorNode):
     __slots__ = ("k", "k_v", "n", "n_v", "result", "result_c")
     _saves = ("k", "n", "result")
     _saves_tensors = ("k", "n", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_k, _), (to_n, _), (to_y, _) = node._edges
+        to_k, to_n, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.bdtri in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.bdtri in n") if to_n is not None else None,
@@ -372,7 +381,7 @@ class SpecialBdtriBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_n, _), (to_y, _) = node._edges
+        to_k, to_n, to_y = node._edges
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.bdtri in k")
         else:
@@ -416,10 +425,10 @@ class SpecialBdtriBackward0(OperatorNode):
         node.k = node.n = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialBeiBackward0(OperatorNode):
+class SpecialBeiBackward0(OneEdge):
     """special_bei(Tensor x) -> Tensor
 
     x: grad * (special_beip(x))
@@ -432,7 +441,7 @@ class SpecialBeiBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_beip(x),)
 
@@ -455,7 +464,7 @@ class SpecialBeiBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialBeipBackward0(OperatorNode):
+class SpecialBeipBackward0(OneEdge):
     """special_beip(Tensor x) -> Tensor
 
     x: grad * (special_ber(x) - kelvin_quotient(x, True))
@@ -468,7 +477,7 @@ class SpecialBeipBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * (xp.special_ber(x) - xp.kelvin_quotient(x, True)),)
 
@@ -491,7 +500,7 @@ class SpecialBeipBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialBerBackward0(OperatorNode):
+class SpecialBerBackward0(OneEdge):
     """special_ber(Tensor x) -> Tensor
 
     x: grad * (special_berp(x))
@@ -504,7 +513,7 @@ class SpecialBerBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_berp(x),)
 
@@ -527,7 +536,7 @@ class SpecialBerBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialBerpBackward0(OperatorNode):
+class SpecialBerpBackward0(OneEdge):
     """special_berp(Tensor x) -> Tensor
 
     x: grad * (-special_bei(x) - kelvin_quotient(x, False))
@@ -540,7 +549,7 @@ class SpecialBerpBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * (-xp.special_bei(x) - xp.kelvin_quotient(x, False)),)
 
@@ -563,7 +572,7 @@ class SpecialBerpBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialBesselpolyBackward0(OperatorNode):
+class SpecialBesselpolyBackward0(ManyEdges):
     """special_besselpoly(Tensor a, Tensor lmb, Tensor nu) -> Tensor
 
     a: grad * (special_besselpoly(a, lmb + 1, nu - 1) - special_besselpoly(a, lmb + 1, nu + 1))
@@ -576,12 +585,12 @@ class SpecialBesselpolyBackward0(OperatorNode):
     _saves_tensors = ("a", "lmb", "nu")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None and node._edges[2][0] is None:
+        if grad is None and node._edges[1] is None and node._edges[2] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         lmb = xp.load(node, node.lmb, node.lmb_v)
         nu = xp.load(node, node.nu, node.nu_v)
-        (to_a, _), (to_lmb, _), (to_nu, _) = node._edges
+        to_a, to_lmb, to_nu = node._edges
         return (
             grad
             * (
@@ -595,7 +604,7 @@ class SpecialBesselpolyBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_lmb, _), (to_nu, _) = node._edges
+        to_a, to_lmb, to_nu = node._edges
         if to_a is not None:
             a = node.a
             if (
@@ -646,7 +655,7 @@ class SpecialBesselpolyBackward0(OperatorNode):
         node.a = node.lmb = node.nu = FREED
 
 
-class SpecialBetaBackward0(OperatorNode):
+class SpecialBetaBackward0(TwoEdges):
     """special_beta(Tensor a, Tensor b) -> Tensor
 
     a: grad * (result * (special_psi(a) - special_psi(a + b)))
@@ -656,15 +665,16 @@ class SpecialBetaBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _) = node._edges
+        to_a, to_b = node._edge0, node._edge1
         return (
             grad * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
             if to_a is not None
@@ -696,7 +706,7 @@ class SpecialBetaBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _) = node._edges
+        to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
         else:
@@ -716,7 +726,7 @@ class SpecialBetaBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialBetaincBackward0(OperatorNode):
+class SpecialBetaincBackward0(ManyEdges):
     """special_betainc(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.betainc in a')
@@ -729,12 +739,12 @@ class SpecialBetaincBackward0(OperatorNode):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.betainc in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.betainc in b") if to_b is not None else None,
@@ -742,7 +752,7 @@ class SpecialBetaincBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.betainc in a")
         else:
@@ -790,7 +800,7 @@ class SpecialBetaincBackward0(OperatorNode):
         node.a = node.b = node.x = FREED
 
 
-class SpecialBetainccBackward0(OperatorNode):
+class SpecialBetainccBackward0(ManyEdges):
     """special_betaincc(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.betaincc in a')
@@ -803,12 +813,12 @@ class SpecialBetainccBackward0(OperatorNode):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.betaincc in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.betaincc in b") if to_b is not None else None,
@@ -816,7 +826,7 @@ class SpecialBetainccBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.betaincc in a")
         else:
@@ -864,7 +874,7 @@ class SpecialBetainccBackward0(OperatorNode):
         node.a = node.b = node.x = FREED
 
 
-class SpecialBetainccinvBackward0(OperatorNode):
+class SpecialBetainccinvBackward0(ManyEdges):
     """special_betainccinv(Tensor a, Tensor b, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.betainccinv in a')
@@ -875,14 +885,15 @@ class SpecialBetainccinvBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _), (to_y, _) = node._edges
+        to_a, to_b, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.betainccinv in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.betainccinv in b") if to_b is not None else None,
@@ -890,7 +901,7 @@ class SpecialBetainccinvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_y, _) = node._edges
+        to_a, to_b, to_y = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.betainccinv in a")
         else:
@@ -932,10 +943,10 @@ class SpecialBetainccinvBackward0(OperatorNode):
         node.a = node.b = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialBetaincinvBackward0(OperatorNode):
+class SpecialBetaincinvBackward0(ManyEdges):
     """special_betaincinv(Tensor a, Tensor b, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.betaincinv in a')
@@ -946,14 +957,15 @@ class SpecialBetaincinvBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _), (to_y, _) = node._edges
+        to_a, to_b, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.betaincinv in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.betaincinv in b") if to_b is not None else None,
@@ -961,7 +973,7 @@ class SpecialBetaincinvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_y, _) = node._edges
+        to_a, to_b, to_y = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.betaincinv in a")
         else:
@@ -1003,10 +1015,10 @@ class SpecialBetaincinvBackward0(OperatorNode):
         node.a = node.b = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialBetalnBackward0(OperatorNode):
+class SpecialBetalnBackward0(TwoEdges):
     """special_betaln(Tensor a, Tensor b) -> Tensor
 
     a: grad * (special_psi(a) - special_psi(a + b))
@@ -1020,10 +1032,10 @@ class SpecialBetalnBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
-        (to_a, _), (to_b, _) = node._edges
+        to_a, to_b = node._edge0, node._edge1
         return (
             grad * (xp.special_psi(a) - xp.special_psi(a + b)) if to_a is not None else None,
             grad * (xp.special_psi(b) - xp.special_psi(a + b)) if to_b is not None else None,
@@ -1048,7 +1060,7 @@ class SpecialBetalnBackward0(OperatorNode):
             b = b._array
         else:
             b = xp.load(node, b, node.b_v)
-        (to_a, _), (to_b, _) = node._edges
+        to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (xp.special_psi(a) - xp.special_psi(a + b))
         else:
@@ -1065,7 +1077,7 @@ class SpecialBetalnBackward0(OperatorNode):
         node.a = node.b = FREED
 
 
-class SpecialBinomBackward0(OperatorNode):
+class SpecialBinomBackward0(TwoEdges):
     """special_binom(Tensor x, Tensor y) -> Tensor
 
     x: grad * (result * (special_psi(x + 1) - special_psi(x - y + 1)))
@@ -1075,15 +1087,16 @@ class SpecialBinomBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v", "y", "y_v")
     _saves = ("x", "y", "result")
     _saves_tensors = ("x", "y", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         return (
             grad * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
             if to_x is not None
@@ -1115,7 +1128,7 @@ class SpecialBinomBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
         else:
@@ -1135,7 +1148,7 @@ class SpecialBinomBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialBoxcoxBackward0(OperatorNode):
+class SpecialBoxcoxBackward0(TwoEdges):
     """special_boxcox(Tensor x, Tensor lmbda) -> Tensor
 
     lmbda: grad * (slope_of_boxcox(log(x), lmbda))
@@ -1149,10 +1162,10 @@ class SpecialBoxcoxBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         lmbda = xp.load(node, node.lmbda, node.lmbda_v)
-        (to_x, _), (to_lmbda, _) = node._edges
+        to_x, to_lmbda = node._edge0, node._edge1
         return (
             grad * x ** (lmbda - 1) if to_x is not None else None,
             grad * xp.slope_of_boxcox(xp.log(x), lmbda) if to_lmbda is not None else None,
@@ -1177,7 +1190,7 @@ class SpecialBoxcoxBackward0(OperatorNode):
             lmbda = lmbda._array
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
-        (to_x, _), (to_lmbda, _) = node._edges
+        to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log(x), lmbda)
         else:
@@ -1194,7 +1207,7 @@ class SpecialBoxcoxBackward0(OperatorNode):
         node.x = node.lmbda = FREED
 
 
-class SpecialBoxcox1PBackward0(OperatorNode):
+class SpecialBoxcox1PBackward0(TwoEdges):
     """special_boxcox1p(Tensor x, Tensor lmbda) -> Tensor
 
     lmbda: grad * (slope_of_boxcox(log1p(x), lmbda))
@@ -1208,10 +1221,10 @@ class SpecialBoxcox1PBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         lmbda = xp.load(node, node.lmbda, node.lmbda_v)
-        (to_x, _), (to_lmbda, _) = node._edges
+        to_x, to_lmbda = node._edge0, node._edge1
         return (
             grad * (1 + x) ** (lmbda - 1) if to_x is not None else None,
             grad * xp.slope_of_boxcox(xp.log1p(x), lmbda) if to_lmbda is not None else None,
@@ -1236,7 +1249,7 @@ class SpecialBoxcox1PBackward0(OperatorNode):
             lmbda = lmbda._array
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
-        (to_x, _), (to_lmbda, _) = node._edges
+        to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log1p(x), lmbda)
         else:
@@ -1253,7 +1266,7 @@ class SpecialBoxcox1PBackward0(OperatorNode):
         node.x = node.lmbda = FREED
 
 
-class SpecialChdtrBackward0(OperatorNode):
+class SpecialChdtrBackward0(TwoEdges):
     """special_chdtr(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.chdtr in v')
@@ -1265,18 +1278,18 @@ class SpecialChdtrBackward0(OperatorNode):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtr in v") if to_v is not None else None,
             grad * (xp.density_of_gamma(v / 2, x / 2) / 2) if to_x is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.chdtr in v")
         else:
@@ -1311,7 +1324,7 @@ class SpecialChdtrBackward0(OperatorNode):
         node.v = node.x = FREED
 
 
-class SpecialChdtrcBackward0(OperatorNode):
+class SpecialChdtrcBackward0(TwoEdges):
     """special_chdtrc(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.chdtrc in v')
@@ -1323,18 +1336,18 @@ class SpecialChdtrcBackward0(OperatorNode):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtrc in v") if to_v is not None else None,
             grad * (-xp.density_of_gamma(v / 2, x / 2) / 2) if to_x is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.chdtrc in v")
         else:
@@ -1369,7 +1382,7 @@ class SpecialChdtrcBackward0(OperatorNode):
         node.v = node.x = FREED
 
 
-class SpecialChdtriBackward0(OperatorNode):
+class SpecialChdtriBackward0(TwoEdges):
     """special_chdtri(Tensor v, Tensor p) -> Tensor
 
     p: grad * (-2 / density_of_gamma(v / 2, result / 2))
@@ -1379,20 +1392,21 @@ class SpecialChdtriBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "v", "v_v")
     _saves = ("v", "result")
     _saves_tensors = ("v", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_v, _), (to_p, _) = node._edges
+        to_v, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtri in v") if to_v is not None else None,
             grad * (-2 / xp.density_of_gamma(v / 2, result / 2)) if to_p is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_p, _) = node._edges
+        to_v, to_p = node._edge0, node._edge1
         if to_p is not None:
             v = node.v
             if (
@@ -1421,10 +1435,10 @@ class SpecialChdtriBackward0(OperatorNode):
         node.v = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialChndtrBackward0(OperatorNode):
+class SpecialChndtrBackward0(ManyEdges):
     """special_chndtr(Tensor x, Tensor df, Tensor nc) -> Tensor
 
     df: not_implemented('scipy.special.chndtr in df')
@@ -1435,15 +1449,16 @@ class SpecialChndtrBackward0(OperatorNode):
     __slots__ = ("df", "df_v", "nc", "nc_v", "result", "result_c", "x", "x_v")
     _saves = ("x", "df", "nc", "result")
     _saves_tensors = ("x", "df", "nc", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None:
+        if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         x = xp.load(node, node.x, node.x_v)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_df, _), (to_nc, _) = node._edges
+        to_x, to_df, to_nc = node._edges
         return (
             grad * xp.density_of_chi2(x, df, nc) if to_x is not None else None,
             xp.not_implemented("scipy.special.chndtr in df") if to_df is not None else None,
@@ -1478,7 +1493,7 @@ class SpecialChndtrBackward0(OperatorNode):
             nc = nc._array
         else:
             nc = xp.load(node, nc, node.nc_v)
-        (to_x, _), (to_df, _), (to_nc, _) = node._edges
+        to_x, to_df, to_nc = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtr in df")
         else:
@@ -1502,10 +1517,10 @@ class SpecialChndtrBackward0(OperatorNode):
         node.x = node.df = node.nc = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialChndtrincBackward0(OperatorNode):
+class SpecialChndtrincBackward0(ManyEdges):
     """special_chndtrinc(Tensor x, Tensor df, Tensor p) -> Tensor
 
     df: not_implemented('scipy.special.chndtrinc in df')
@@ -1516,15 +1531,16 @@ class SpecialChndtrincBackward0(OperatorNode):
     __slots__ = ("df", "df_v", "p", "p_v", "result", "result_c", "x", "x_v")
     _saves = ("x", "df", "p", "result")
     _saves_tensors = ("x", "df", "p", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None:
+        if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         x = xp.load(node, node.x, node.x_v)
         df = xp.load(node, node.df, node.df_v)
         p = xp.load(node, node.p, node.p_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_df, _), (to_p, _) = node._edges
+        to_x, to_df, to_p = node._edges
         return (
             grad
             * xp.unless_clipped(
@@ -1570,7 +1586,7 @@ class SpecialChndtrincBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_df, _), (to_p, _) = node._edges
+        to_x, to_df, to_p = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrinc in df")
         else:
@@ -1599,7 +1615,7 @@ class SpecialChndtrincBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialChndtrixBackward0(OperatorNode):
+class SpecialChndtrixBackward0(ManyEdges):
     """special_chndtrix(Tensor p, Tensor df, Tensor nc) -> Tensor
 
     df: not_implemented('scipy.special.chndtrix in df')
@@ -1610,15 +1626,16 @@ class SpecialChndtrixBackward0(OperatorNode):
     __slots__ = ("df", "df_v", "nc", "nc_v", "p", "p_v", "result", "result_c")
     _saves = ("p", "df", "nc", "result")
     _saves_tensors = ("p", "df", "nc", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None:
+        if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         p = xp.load(node, node.p, node.p_v)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_p, _), (to_df, _), (to_nc, _) = node._edges
+        to_p, to_df, to_nc = node._edges
         return (
             grad * (1 / xp.density_of_chi2(result, df, nc)) if to_p is not None else None,
             xp.not_implemented("scipy.special.chndtrix in df") if to_df is not None else None,
@@ -1653,7 +1670,7 @@ class SpecialChndtrixBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_p, _), (to_df, _), (to_nc, _) = node._edges
+        to_p, to_df, to_nc = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrix in df")
         else:
@@ -1689,7 +1706,7 @@ class SpecialChndtrixBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialCosdgBackward0(OperatorNode):
+class SpecialCosdgBackward0(OneEdge):
     """special_cosdg(Tensor x) -> Tensor
 
     x: grad * (-0.017453292519943295 * special_sindg(x))
@@ -1702,7 +1719,7 @@ class SpecialCosdgBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * (-0.017453292519943295 * xp.special_sindg(x)),)
 
@@ -1725,7 +1742,7 @@ class SpecialCosdgBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialCosm1Backward0(OperatorNode):
+class SpecialCosm1Backward0(OneEdge):
     """special_cosm1(Tensor x) -> Tensor
 
     x: grad * (-sin(x))
@@ -1739,7 +1756,7 @@ class SpecialCosm1Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * -xp.sin(x),)
 
@@ -1762,7 +1779,7 @@ class SpecialCosm1Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialCotdgBackward0(OperatorNode):
+class SpecialCotdgBackward0(OneEdge):
     """special_cotdg(Tensor x) -> Tensor
 
     x: grad * (-0.017453292519943295 * (1 + result * result))
@@ -1771,12 +1788,13 @@ class SpecialCotdgBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (-0.017453292519943295 * (1 + result * result)),)
 
@@ -1796,7 +1814,7 @@ class SpecialCotdgBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialDawsnBackward0(OperatorNode):
+class SpecialDawsnBackward0(OneEdge):
     """special_dawsn(Tensor x) -> Tensor
 
     x: grad * conj(1 - 2 * x * result)
@@ -1805,12 +1823,13 @@ class SpecialDawsnBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(1 - 2 * x * result),)
@@ -1840,7 +1859,7 @@ class SpecialDawsnBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialEllipeBackward0(OperatorNode):
+class SpecialEllipeBackward0(OneEdge):
     """special_ellipe(Tensor m) -> Tensor
 
     m: grad * (-special_elliprd(0.0, 1 - m, 1.0) / 6)
@@ -1853,7 +1872,7 @@ class SpecialEllipeBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         m = xp.load(node, node.m, node.m_v)
         return (grad * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6),)
 
@@ -1876,7 +1895,7 @@ class SpecialEllipeBackward0(OperatorNode):
         node.m = FREED
 
 
-class SpecialEllipeincBackward0(OperatorNode):
+class SpecialEllipeincBackward0(TwoEdges):
     """special_ellipeinc(Tensor phi, Tensor m) -> Tensor
 
     m: grad * (slope_of_ellipeinc(phi, m))
@@ -1890,10 +1909,10 @@ class SpecialEllipeincBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         phi = xp.load(node, node.phi, node.phi_v)
         m = xp.load(node, node.m, node.m_v)
-        (to_phi, _), (to_m, _) = node._edges
+        to_phi, to_m = node._edge0, node._edge1
         return (
             grad * xp.sqrt(1 - m * xp.sin(phi) ** 2) if to_phi is not None else None,
             grad * xp.slope_of_ellipeinc(phi, m) if to_m is not None else None,
@@ -1918,7 +1937,7 @@ class SpecialEllipeincBackward0(OperatorNode):
             m = m._array
         else:
             m = xp.load(node, m, node.m_v)
-        (to_phi, _), (to_m, _) = node._edges
+        to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipeinc(phi, m)
         else:
@@ -1935,7 +1954,7 @@ class SpecialEllipeincBackward0(OperatorNode):
         node.phi = node.m = FREED
 
 
-class SpecialEllipjBackward0(OperatorNode):
+class SpecialEllipjBackward0(TwoEdges):
     """special_ellipj(Tensor u, Tensor m) -> (Tensor sn, Tensor cn, Tensor dn, Tensor ph)
 
     m: grad_sn * (-cn * dn * slope_of_ellipkinc(ph, m)) + grad_cn * (sn * dn * slope_of_ellipkinc(ph, m)) + grad_dn * (m * sn * cn * slope_of_ellipkinc(ph, m) - sn * sn / (2 * dn)) + grad_ph * (-dn * slope_of_ellipkinc(ph, m))
@@ -1950,7 +1969,7 @@ class SpecialEllipjBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None, None)
         grads = xp.materialize(node, grads)
         grad_sn = grads[0]
         grad_cn = grads[1]
@@ -1961,7 +1980,7 @@ class SpecialEllipjBackward0(OperatorNode):
         cn = xp.load_output(node, saved_output(node, "cn"))
         dn = xp.load_output(node, saved_output(node, "dn"))
         ph = xp.load_output(node, saved_output(node, "ph"))
-        (to_u, _), (to_m, _) = node._edges
+        to_u, to_m = node._edge0, node._edge1
         return (
             grad_sn * (cn * dn) + grad_cn * (-sn * dn) + grad_dn * (-m * sn * cn) + grad_ph * dn
             if to_u is not None
@@ -1981,10 +2000,10 @@ class SpecialEllipjBackward0(OperatorNode):
         node.sn = save_output(sn, 0)
         node.cn = save_output(cn, 1)
         node.dn = save_output(dn, 2)
-        node.ph = save_output(ph, 3) if node._edges[1][0] is not None else None
+        node.ph = save_output(ph, 3) if node._edge1 is not None else None
 
 
-class SpecialEllipkBackward0(OperatorNode):
+class SpecialEllipkBackward0(OneEdge):
     """special_ellipk(Tensor m) -> Tensor
 
     m: grad * (special_elliprd(0.0, 1.0, 1 - m) / 6)
@@ -1997,7 +2016,7 @@ class SpecialEllipkBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         m = xp.load(node, node.m, node.m_v)
         return (grad * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6),)
 
@@ -2020,7 +2039,7 @@ class SpecialEllipkBackward0(OperatorNode):
         node.m = FREED
 
 
-class SpecialEllipkincBackward0(OperatorNode):
+class SpecialEllipkincBackward0(TwoEdges):
     """special_ellipkinc(Tensor phi, Tensor m) -> Tensor
 
     m: grad * (slope_of_ellipkinc(phi, m))
@@ -2034,10 +2053,10 @@ class SpecialEllipkincBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         phi = xp.load(node, node.phi, node.phi_v)
         m = xp.load(node, node.m, node.m_v)
-        (to_phi, _), (to_m, _) = node._edges
+        to_phi, to_m = node._edge0, node._edge1
         return (
             grad * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2)) if to_phi is not None else None,
             grad * xp.slope_of_ellipkinc(phi, m) if to_m is not None else None,
@@ -2062,7 +2081,7 @@ class SpecialEllipkincBackward0(OperatorNode):
             m = m._array
         else:
             m = xp.load(node, m, node.m_v)
-        (to_phi, _), (to_m, _) = node._edges
+        to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipkinc(phi, m)
         else:
@@ -2079,7 +2098,7 @@ class SpecialEllipkincBackward0(OperatorNode):
         node.phi = node.m = FREED
 
 
-class SpecialEllipkm1Backward0(OperatorNode):
+class SpecialEllipkm1Backward0(OneEdge):
     """special_ellipkm1(Tensor p) -> Tensor
 
     p: grad * (-special_elliprd(0.0, 1.0, p) / 6)
@@ -2092,7 +2111,7 @@ class SpecialEllipkm1Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         p = xp.load(node, node.p, node.p_v)
         return (grad * (-xp.special_elliprd(0.0, 1.0, p) / 6),)
 
@@ -2115,7 +2134,7 @@ class SpecialEllipkm1Backward0(OperatorNode):
         node.p = FREED
 
 
-class SpecialElliprcBackward0(OperatorNode):
+class SpecialElliprcBackward0(TwoEdges):
     """special_elliprc(Tensor x, Tensor y) -> Tensor
 
     x: grad * conj(-special_elliprd(y, y, x) / 6)
@@ -2129,10 +2148,10 @@ class SpecialElliprcBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(-xp.special_elliprd(y, y, x) / 6) if to_x is not None else None,
             grad * xp.conj(-xp.special_elliprd(x, y, y) / 3) if to_y is not None else None,
@@ -2157,7 +2176,7 @@ class SpecialElliprcBackward0(OperatorNode):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (-xp.special_elliprd(y, y, x) / 6).conjugate()
         else:
@@ -2174,7 +2193,7 @@ class SpecialElliprcBackward0(OperatorNode):
         node.x = node.y = FREED
 
 
-class SpecialElliprdBackward0(OperatorNode):
+class SpecialElliprdBackward0(ManyEdges):
     """special_elliprd(Tensor x, Tensor y, Tensor z) -> Tensor
 
     x: grad * conj(slope_of_elliprd(x, y, z))
@@ -2185,6 +2204,7 @@ class SpecialElliprdBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v", "y", "y_v", "z", "z_v")
     _saves = ("x", "y", "z", "result")
     _saves_tensors = ("x", "y", "z", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2194,7 +2214,7 @@ class SpecialElliprdBackward0(OperatorNode):
         y = xp.load(node, node.y, node.y_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_y, _), (to_z, _) = node._edges
+        to_x, to_y, to_z = node._edges
         return (
             grad * xp.conj(xp.slope_of_elliprd(x, y, z)) if to_x is not None else None,
             grad * xp.conj(xp.slope_of_elliprd(y, x, z)) if to_y is not None else None,
@@ -2229,7 +2249,7 @@ class SpecialElliprdBackward0(OperatorNode):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
-        (to_x, _), (to_y, _), (to_z, _) = node._edges
+        to_x, to_y, to_z = node._edges
         if to_x is not None:
             grad_of_x = grad * xp.slope_of_elliprd(x, y, z).conjugate()
         else:
@@ -2253,10 +2273,10 @@ class SpecialElliprdBackward0(OperatorNode):
         node.x = node.y = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialElliprfBackward0(OperatorNode):
+class SpecialElliprfBackward0(ManyEdges):
     """special_elliprf(Tensor x, Tensor y, Tensor z) -> Tensor
 
     x: grad * conj(-special_elliprd(y, z, x) / 6)
@@ -2275,7 +2295,7 @@ class SpecialElliprfBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_x, _), (to_y, _), (to_z, _) = node._edges
+        to_x, to_y, to_z = node._edges
         return (
             grad * xp.conj(-xp.special_elliprd(y, z, x) / 6) if to_x is not None else None,
             grad * xp.conj(-xp.special_elliprd(x, z, y) / 6) if to_y is not None else None,
@@ -2310,7 +2330,7 @@ class SpecialElliprfBackward0(OperatorNode):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
-        (to_x, _), (to_y, _), (to_z, _) = node._edges
+        to_x, to_y, to_z = node._edges
         if to_x is not None:
             grad_of_x = grad * (-xp.special_elliprd(y, z, x) / 6).conjugate()
         else:
@@ -2331,7 +2351,7 @@ class SpecialElliprfBackward0(OperatorNode):
         node.x = node.y = node.z = FREED
 
 
-class SpecialElliprgBackward0(OperatorNode):
+class SpecialElliprgBackward0(ManyEdges):
     """special_elliprg(Tensor x, Tensor y, Tensor z) -> Tensor
 
     x: grad * conj((3 * special_elliprf(x, y, z) - x * special_elliprd(y, z, x)) / 12)
@@ -2350,7 +2370,7 @@ class SpecialElliprgBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_x, _), (to_y, _), (to_z, _) = node._edges
+        to_x, to_y, to_z = node._edges
         return (
             grad * xp.conj((3 * xp.special_elliprf(x, y, z) - x * xp.special_elliprd(y, z, x)) / 12)
             if to_x is not None
@@ -2391,7 +2411,7 @@ class SpecialElliprgBackward0(OperatorNode):
             z = z._array
         else:
             z = xp.load(node, z, node.z_v)
-        (to_x, _), (to_y, _), (to_z, _) = node._edges
+        to_x, to_y, to_z = node._edges
         if to_x is not None:
             grad_of_x = (
                 grad
@@ -2427,7 +2447,7 @@ class SpecialElliprgBackward0(OperatorNode):
         node.x = node.y = node.z = FREED
 
 
-class SpecialElliprjBackward0(OperatorNode):
+class SpecialElliprjBackward0(ManyEdges):
     """special_elliprj(Tensor x, Tensor y, Tensor z, Tensor p) -> Tensor
 
     p: grad * conj(slope_of_elliprj_last(x, y, z, p, result))
@@ -2439,6 +2459,7 @@ class SpecialElliprjBackward0(OperatorNode):
     __slots__ = ("p", "p_v", "result", "result_c", "x", "x_v", "y", "y_v", "z", "z_v")
     _saves = ("x", "y", "z", "p", "result")
     _saves_tensors = ("x", "y", "z", "p", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2449,7 +2470,7 @@ class SpecialElliprjBackward0(OperatorNode):
         z = xp.load(node, node.z, node.z_v)
         p = xp.load(node, node.p, node.p_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_y, _), (to_z, _), (to_p, _) = node._edges
+        to_x, to_y, to_z, to_p = node._edges
         return (
             grad * xp.conj(xp.slope_of_elliprj(x, y, z, p, result)) if to_x is not None else None,
             grad * xp.conj(xp.slope_of_elliprj(y, x, z, p, result)) if to_y is not None else None,
@@ -2499,7 +2520,7 @@ class SpecialElliprjBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_y, _), (to_z, _), (to_p, _) = node._edges
+        to_x, to_y, to_z, to_p = node._edges
         if to_p is not None:
             grad_of_p = grad * xp.slope_of_elliprj_last(x, y, z, p, result).conjugate()
         else:
@@ -2527,7 +2548,7 @@ class SpecialElliprjBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialEntrBackward0(OperatorNode):
+class SpecialEntrBackward0(OneEdge):
     """special_entr(Tensor x) -> Tensor
 
     x: grad * (-log(x) - 1)
@@ -2540,7 +2561,7 @@ class SpecialEntrBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * (-xp.log(x) - 1),)
 
@@ -2563,7 +2584,7 @@ class SpecialEntrBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialErfBackward0(OperatorNode):
+class SpecialErfBackward0(OneEdge):
     """special_erf(Tensor z) -> Tensor
 
     z: grad * conj(2 / 1.7724538509055159 * exp(-z * z))
@@ -2577,7 +2598,7 @@ class SpecialErfBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         return (grad * xp.conj(2 / 1.7724538509055159 * xp.exp(-z * z)),)
 
@@ -2600,7 +2621,7 @@ class SpecialErfBackward0(OperatorNode):
         node.z = FREED
 
 
-class SpecialErfcBackward0(OperatorNode):
+class SpecialErfcBackward0(OneEdge):
     """special_erfc(Tensor x) -> Tensor
 
     x: grad * conj(-2 / 1.7724538509055159 * exp(-x * x))
@@ -2614,7 +2635,7 @@ class SpecialErfcBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.conj(-2 / 1.7724538509055159 * xp.exp(-x * x)),)
 
@@ -2637,7 +2658,7 @@ class SpecialErfcBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialErfcinvBackward0(OperatorNode):
+class SpecialErfcinvBackward0(OneEdge):
     """special_erfcinv(Tensor y) -> Tensor
 
     y: grad * (-1.7724538509055159 / 2 * exp(result * result))
@@ -2646,12 +2667,13 @@ class SpecialErfcinvBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (-1.7724538509055159 / 2 * xp.exp(result * result)),)
 
@@ -2671,7 +2693,7 @@ class SpecialErfcinvBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialErfcxBackward0(OperatorNode):
+class SpecialErfcxBackward0(OneEdge):
     """special_erfcx(Tensor x) -> Tensor
 
     x: grad * conj(2 * x * result - 2 / 1.7724538509055159)
@@ -2680,12 +2702,13 @@ class SpecialErfcxBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(2 * x * result - 2 / 1.7724538509055159),)
@@ -2715,7 +2738,7 @@ class SpecialErfcxBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialErfiBackward0(OperatorNode):
+class SpecialErfiBackward0(OneEdge):
     """special_erfi(Tensor z) -> Tensor
 
     z: grad * conj(2 / 1.7724538509055159 * exp(z * z))
@@ -2729,7 +2752,7 @@ class SpecialErfiBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         return (grad * xp.conj(2 / 1.7724538509055159 * xp.exp(z * z)),)
 
@@ -2752,7 +2775,7 @@ class SpecialErfiBackward0(OperatorNode):
         node.z = FREED
 
 
-class SpecialErfinvBackward0(OperatorNode):
+class SpecialErfinvBackward0(OneEdge):
     """special_erfinv(Tensor y) -> Tensor
 
     y: grad * (1.7724538509055159 / 2 * exp(result * result))
@@ -2761,12 +2784,13 @@ class SpecialErfinvBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (1.7724538509055159 / 2 * xp.exp(result * result)),)
 
@@ -2786,7 +2810,7 @@ class SpecialErfinvBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialEvalChebycBackward0(OperatorNode):
+class SpecialEvalChebycBackward0(TwoEdges):
     """special_eval_chebyc(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyc in n')
@@ -2798,11 +2822,11 @@ class SpecialEvalChebycBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyc in n") if to_n is not None else None,
             grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x / 2)))
@@ -2811,7 +2835,7 @@ class SpecialEvalChebycBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_chebyc in n")
         else:
@@ -2851,7 +2875,7 @@ class SpecialEvalChebycBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalChebysBackward0(OperatorNode):
+class SpecialEvalChebysBackward0(TwoEdges):
     """special_eval_chebys(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebys in n')
@@ -2863,11 +2887,11 @@ class SpecialEvalChebysBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebys in n") if to_n is not None else None,
             grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 2.0, x / 2))
@@ -2876,7 +2900,7 @@ class SpecialEvalChebysBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_chebys in n")
         else:
@@ -2916,7 +2940,7 @@ class SpecialEvalChebysBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalChebytBackward0(OperatorNode):
+class SpecialEvalChebytBackward0(TwoEdges):
     """special_eval_chebyt(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyt in n')
@@ -2928,11 +2952,11 @@ class SpecialEvalChebytBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyt in n") if to_n is not None else None,
             grad * xp.conj(xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x)))
@@ -2941,7 +2965,7 @@ class SpecialEvalChebytBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_chebyt in n")
         else:
@@ -2979,7 +3003,7 @@ class SpecialEvalChebytBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalChebyuBackward0(OperatorNode):
+class SpecialEvalChebyuBackward0(TwoEdges):
     """special_eval_chebyu(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_chebyu in n')
@@ -2991,11 +3015,11 @@ class SpecialEvalChebyuBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyu in n") if to_n is not None else None,
             grad
@@ -3005,7 +3029,7 @@ class SpecialEvalChebyuBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_chebyu in n")
         else:
@@ -3045,7 +3069,7 @@ class SpecialEvalChebyuBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalGegenbauerBackward0(OperatorNode):
+class SpecialEvalGegenbauerBackward0(ManyEdges):
     """special_eval_gegenbauer(Tensor n, Tensor alpha, Tensor x) -> Tensor
 
     alpha: not_implemented('scipy.special.eval_gegenbauer in alpha')
@@ -3058,12 +3082,12 @@ class SpecialEvalGegenbauerBackward0(OperatorNode):
     _saves_tensors = ("n", "alpha", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         alpha = xp.load(node, node.alpha, node.alpha_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_alpha, _), (to_x, _) = node._edges
+        to_n, to_alpha, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_gegenbauer in n") if to_n is not None else None,
             xp.not_implemented("scipy.special.eval_gegenbauer in alpha")
@@ -3079,7 +3103,7 @@ class SpecialEvalGegenbauerBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_alpha, _), (to_x, _) = node._edges
+        to_n, to_alpha, to_x = node._edges
         if to_alpha is not None:
             grad_of_alpha = xp.not_implemented("scipy.special.eval_gegenbauer in alpha")
         else:
@@ -3133,7 +3157,7 @@ class SpecialEvalGegenbauerBackward0(OperatorNode):
         node.n = node.alpha = node.x = FREED
 
 
-class SpecialEvalGenlaguerreBackward0(OperatorNode):
+class SpecialEvalGenlaguerreBackward0(ManyEdges):
     """special_eval_genlaguerre(Tensor n, Tensor alpha, Tensor x) -> Tensor
 
     alpha: not_implemented('scipy.special.eval_genlaguerre in alpha')
@@ -3146,12 +3170,12 @@ class SpecialEvalGenlaguerreBackward0(OperatorNode):
     _saves_tensors = ("n", "alpha", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         alpha = xp.load(node, node.alpha, node.alpha_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_alpha, _), (to_x, _) = node._edges
+        to_n, to_alpha, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_genlaguerre in n") if to_n is not None else None,
             xp.not_implemented("scipy.special.eval_genlaguerre in alpha")
@@ -3163,7 +3187,7 @@ class SpecialEvalGenlaguerreBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_alpha, _), (to_x, _) = node._edges
+        to_n, to_alpha, to_x = node._edges
         if to_alpha is not None:
             grad_of_alpha = xp.not_implemented("scipy.special.eval_genlaguerre in alpha")
         else:
@@ -3211,7 +3235,7 @@ class SpecialEvalGenlaguerreBackward0(OperatorNode):
         node.n = node.alpha = node.x = FREED
 
 
-class SpecialEvalHermiteBackward0(OperatorNode):
+class SpecialEvalHermiteBackward0(TwoEdges):
     """special_eval_hermite(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_hermite in n')
@@ -3223,11 +3247,11 @@ class SpecialEvalHermiteBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_hermite in n") if to_n is not None else None,
             grad * (2 * n * xp.special_eval_hermite(xp.maximum(n - 1, 0), x))
@@ -3236,7 +3260,7 @@ class SpecialEvalHermiteBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_hermite in n")
         else:
@@ -3271,7 +3295,7 @@ class SpecialEvalHermiteBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalHermitenormBackward0(OperatorNode):
+class SpecialEvalHermitenormBackward0(TwoEdges):
     """special_eval_hermitenorm(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_hermitenorm in n')
@@ -3283,11 +3307,11 @@ class SpecialEvalHermitenormBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_hermitenorm in n") if to_n is not None else None,
             grad * (n * xp.special_eval_hermitenorm(xp.maximum(n - 1, 0), x))
@@ -3296,7 +3320,7 @@ class SpecialEvalHermitenormBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_hermitenorm in n")
         else:
@@ -3331,7 +3355,7 @@ class SpecialEvalHermitenormBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalJacobiBackward0(OperatorNode):
+class SpecialEvalJacobiBackward0(ManyEdges):
     """special_eval_jacobi(Tensor n, Tensor alpha, Tensor beta, Tensor x) -> Tensor
 
     alpha: not_implemented('scipy.special.eval_jacobi in alpha')
@@ -3347,16 +3371,16 @@ class SpecialEvalJacobiBackward0(OperatorNode):
     def backward(node, xp, grad):
         if (
             grad is None
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         alpha = xp.load(node, node.alpha, node.alpha_v)
         beta = xp.load(node, node.beta, node.beta_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_alpha, _), (to_beta, _), (to_x, _) = node._edges
+        to_n, to_alpha, to_beta, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_jacobi in n") if to_n is not None else None,
             xp.not_implemented("scipy.special.eval_jacobi in alpha")
@@ -3379,7 +3403,7 @@ class SpecialEvalJacobiBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_alpha, _), (to_beta, _), (to_x, _) = node._edges
+        to_n, to_alpha, to_beta, to_x = node._edges
         if to_alpha is not None:
             grad_of_alpha = xp.not_implemented("scipy.special.eval_jacobi in alpha")
         else:
@@ -3450,7 +3474,7 @@ class SpecialEvalJacobiBackward0(OperatorNode):
         node.n = node.alpha = node.beta = node.x = FREED
 
 
-class SpecialEvalLaguerreBackward0(OperatorNode):
+class SpecialEvalLaguerreBackward0(TwoEdges):
     """special_eval_laguerre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_laguerre in n')
@@ -3462,11 +3486,11 @@ class SpecialEvalLaguerreBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_laguerre in n") if to_n is not None else None,
             grad * xp.conj(-xp.special_eval_genlaguerre(n - 1, 1.0, x))
@@ -3475,7 +3499,7 @@ class SpecialEvalLaguerreBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_laguerre in n")
         else:
@@ -3510,7 +3534,7 @@ class SpecialEvalLaguerreBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalLegendreBackward0(OperatorNode):
+class SpecialEvalLegendreBackward0(TwoEdges):
     """special_eval_legendre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_legendre in n')
@@ -3522,11 +3546,11 @@ class SpecialEvalLegendreBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_legendre in n") if to_n is not None else None,
             grad * xp.conj(xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x))
@@ -3535,7 +3559,7 @@ class SpecialEvalLegendreBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_legendre in n")
         else:
@@ -3573,7 +3597,7 @@ class SpecialEvalLegendreBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalShChebytBackward0(OperatorNode):
+class SpecialEvalShChebytBackward0(TwoEdges):
     """special_eval_sh_chebyt(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_chebyt in n')
@@ -3585,11 +3609,11 @@ class SpecialEvalShChebytBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyt in n") if to_n is not None else None,
             grad
@@ -3599,7 +3623,7 @@ class SpecialEvalShChebytBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_sh_chebyt in n")
         else:
@@ -3639,7 +3663,7 @@ class SpecialEvalShChebytBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalShChebyuBackward0(OperatorNode):
+class SpecialEvalShChebyuBackward0(TwoEdges):
     """special_eval_sh_chebyu(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_chebyu in n')
@@ -3651,11 +3675,11 @@ class SpecialEvalShChebyuBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyu in n") if to_n is not None else None,
             grad
@@ -3667,7 +3691,7 @@ class SpecialEvalShChebyuBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_sh_chebyu in n")
         else:
@@ -3708,7 +3732,7 @@ class SpecialEvalShChebyuBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialEvalShJacobiBackward0(OperatorNode):
+class SpecialEvalShJacobiBackward0(ManyEdges):
     """special_eval_sh_jacobi(Tensor n, Tensor p, Tensor q, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_jacobi in n')
@@ -3724,16 +3748,16 @@ class SpecialEvalShJacobiBackward0(OperatorNode):
     def backward(node, xp, grad):
         if (
             grad is None
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
         q = xp.load(node, node.q, node.q_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_p, _), (to_q, _), (to_x, _) = node._edges
+        to_n, to_p, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_sh_jacobi in n") if to_n is not None else None,
             xp.not_implemented("scipy.special.eval_sh_jacobi in p") if to_p is not None else None,
@@ -3752,7 +3776,7 @@ class SpecialEvalShJacobiBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_p, _), (to_q, _), (to_x, _) = node._edges
+        to_n, to_p, to_q, to_x = node._edges
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_sh_jacobi in n")
         else:
@@ -3823,7 +3847,7 @@ class SpecialEvalShJacobiBackward0(OperatorNode):
         node.n = node.p = node.q = node.x = FREED
 
 
-class SpecialEvalShLegendreBackward0(OperatorNode):
+class SpecialEvalShLegendreBackward0(TwoEdges):
     """special_eval_sh_legendre(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.eval_sh_legendre in n')
@@ -3835,11 +3859,11 @@ class SpecialEvalShLegendreBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_legendre in n") if to_n is not None else None,
             grad
@@ -3851,7 +3875,7 @@ class SpecialEvalShLegendreBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.eval_sh_legendre in n")
         else:
@@ -3892,7 +3916,7 @@ class SpecialEvalShLegendreBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialExp1Backward0(OperatorNode):
+class SpecialExp1Backward0(OneEdge):
     """special_exp1(Tensor z) -> Tensor
 
     z: grad * conj(-exp(-z) / z)
@@ -3906,7 +3930,7 @@ class SpecialExp1Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         return (grad * xp.conj(-xp.exp(-z) / z),)
 
@@ -3929,7 +3953,7 @@ class SpecialExp1Backward0(OperatorNode):
         node.z = FREED
 
 
-class SpecialExp10Backward0(OperatorNode):
+class SpecialExp10Backward0(OneEdge):
     """special_exp10(Tensor x) -> Tensor
 
     x: grad * (result * 2.302585092994046)
@@ -3938,12 +3962,13 @@ class SpecialExp10Backward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result * 2.302585092994046),)
 
@@ -3963,7 +3988,7 @@ class SpecialExp10Backward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialExpiBackward0(OperatorNode):
+class SpecialExpiBackward0(OneEdge):
     """special_expi(Tensor x) -> Tensor
 
     x: grad * conj(exp(x) / x)
@@ -3977,7 +4002,7 @@ class SpecialExpiBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.conj(xp.exp(x) / x),)
 
@@ -4000,7 +4025,7 @@ class SpecialExpiBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialExpitBackward0(OperatorNode):
+class SpecialExpitBackward0(OneEdge):
     """special_expit(Tensor x) -> Tensor
 
     x: grad * (result * special_expit(-x))
@@ -4009,11 +4034,12 @@ class SpecialExpitBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result * xp.special_expit(-x)),)
@@ -4043,7 +4069,7 @@ class SpecialExpitBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialExpnBackward0(OperatorNode):
+class SpecialExpnBackward0(TwoEdges):
     """special_expn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.expn in n')
@@ -4053,14 +4079,15 @@ class SpecialExpnBackward0(OperatorNode):
     __slots__ = ("n", "n_v", "result", "result_c", "x", "x_v")
     _saves = ("n", "x", "result")
     _saves_tensors = ("n", "x", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.expn in n") if to_n is not None else None,
             grad
@@ -4074,7 +4101,7 @@ class SpecialExpnBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.expn in n")
         else:
@@ -4116,10 +4143,10 @@ class SpecialExpnBackward0(OperatorNode):
         node.n = node.x = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialExprelBackward0(OperatorNode):
+class SpecialExprelBackward0(OneEdge):
     """special_exprel(Tensor x) -> Tensor
 
     x: grad * (slope_of_exprel(x))
@@ -4132,7 +4159,7 @@ class SpecialExprelBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.slope_of_exprel(x),)
 
@@ -4155,7 +4182,7 @@ class SpecialExprelBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialFdtrBackward0(OperatorNode):
+class SpecialFdtrBackward0(ManyEdges):
     """special_fdtr(Tensor dfn, Tensor dfd, Tensor x) -> Tensor
 
     dfd: not_implemented('scipy.special.fdtr in dfd')
@@ -4168,12 +4195,12 @@ class SpecialFdtrBackward0(OperatorNode):
     _saves_tensors = ("dfn", "dfd", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_dfn, _), (to_dfd, _), (to_x, _) = node._edges
+        to_dfn, to_dfd, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.fdtr in dfn") if to_dfn is not None else None,
             xp.not_implemented("scipy.special.fdtr in dfd") if to_dfd is not None else None,
@@ -4181,7 +4208,7 @@ class SpecialFdtrBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_dfn, _), (to_dfd, _), (to_x, _) = node._edges
+        to_dfn, to_dfd, to_x = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.fdtr in dfd")
         else:
@@ -4229,7 +4256,7 @@ class SpecialFdtrBackward0(OperatorNode):
         node.dfn = node.dfd = node.x = FREED
 
 
-class SpecialFdtrcBackward0(OperatorNode):
+class SpecialFdtrcBackward0(ManyEdges):
     """special_fdtrc(Tensor dfn, Tensor dfd, Tensor x) -> Tensor
 
     dfd: not_implemented('scipy.special.fdtrc in dfd')
@@ -4242,12 +4269,12 @@ class SpecialFdtrcBackward0(OperatorNode):
     _saves_tensors = ("dfn", "dfd", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_dfn, _), (to_dfd, _), (to_x, _) = node._edges
+        to_dfn, to_dfd, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.fdtrc in dfn") if to_dfn is not None else None,
             xp.not_implemented("scipy.special.fdtrc in dfd") if to_dfd is not None else None,
@@ -4255,7 +4282,7 @@ class SpecialFdtrcBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_dfn, _), (to_dfd, _), (to_x, _) = node._edges
+        to_dfn, to_dfd, to_x = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.fdtrc in dfd")
         else:
@@ -4303,7 +4330,7 @@ class SpecialFdtrcBackward0(OperatorNode):
         node.dfn = node.dfd = node.x = FREED
 
 
-class SpecialFdtriBackward0(OperatorNode):
+class SpecialFdtriBackward0(ManyEdges):
     """special_fdtri(Tensor dfn, Tensor dfd, Tensor p) -> Tensor
 
     dfd: not_implemented('scipy.special.fdtri in dfd')
@@ -4314,14 +4341,15 @@ class SpecialFdtriBackward0(OperatorNode):
     __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "result", "result_c")
     _saves = ("dfn", "dfd", "result")
     _saves_tensors = ("dfn", "dfd", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_dfn, _), (to_dfd, _), (to_p, _) = node._edges
+        to_dfn, to_dfd, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.fdtri in dfn") if to_dfn is not None else None,
             xp.not_implemented("scipy.special.fdtri in dfd") if to_dfd is not None else None,
@@ -4329,7 +4357,7 @@ class SpecialFdtriBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_dfn, _), (to_dfd, _), (to_p, _) = node._edges
+        to_dfn, to_dfd, to_p = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.fdtri in dfd")
         else:
@@ -4371,10 +4399,10 @@ class SpecialFdtriBackward0(OperatorNode):
         node.dfn = node.dfd = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialFresnelBackward0(OperatorNode):
+class SpecialFresnelBackward0(OneEdge):
     """special_fresnel(Tensor z) -> (Tensor s, Tensor c)
 
     z: grad_s * conj(sin(1.5707963267948966 * z * z)) + grad_c * conj(cos(1.5707963267948966 * z * z))
@@ -4388,7 +4416,7 @@ class SpecialFresnelBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_c = grads[1]
@@ -4402,7 +4430,7 @@ class SpecialFresnelBackward0(OperatorNode):
         node.z = FREED
 
 
-class SpecialGammaBackward0(OperatorNode):
+class SpecialGammaBackward0(OneEdge):
     """special_gamma(Tensor z) -> Tensor
 
     z: grad * conj(result * special_psi(z))
@@ -4411,11 +4439,12 @@ class SpecialGammaBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result * xp.special_psi(z)),)
@@ -4445,7 +4474,7 @@ class SpecialGammaBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialGammaincBackward0(OperatorNode):
+class SpecialGammaincBackward0(TwoEdges):
     """special_gammainc(Tensor a, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.gammainc in a')
@@ -4457,18 +4486,18 @@ class SpecialGammaincBackward0(OperatorNode):
     _saves_tensors = ("a", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         a = xp.load(node, node.a, node.a_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_x, _) = node._edges
+        to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammainc in a") if to_a is not None else None,
             grad * xp.density_of_gamma(a, x) if to_x is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_x, _) = node._edges
+        to_a, to_x = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.gammainc in a")
         else:
@@ -4503,7 +4532,7 @@ class SpecialGammaincBackward0(OperatorNode):
         node.a = node.x = FREED
 
 
-class SpecialGammainccBackward0(OperatorNode):
+class SpecialGammainccBackward0(TwoEdges):
     """special_gammaincc(Tensor a, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.gammaincc in a')
@@ -4515,18 +4544,18 @@ class SpecialGammainccBackward0(OperatorNode):
     _saves_tensors = ("a", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         a = xp.load(node, node.a, node.a_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_x, _) = node._edges
+        to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammaincc in a") if to_a is not None else None,
             grad * -xp.density_of_gamma(a, x) if to_x is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_x, _) = node._edges
+        to_a, to_x = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.gammaincc in a")
         else:
@@ -4561,7 +4590,7 @@ class SpecialGammainccBackward0(OperatorNode):
         node.a = node.x = FREED
 
 
-class SpecialGammainccinvBackward0(OperatorNode):
+class SpecialGammainccinvBackward0(TwoEdges):
     """special_gammainccinv(Tensor a, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.gammainccinv in a')
@@ -4571,20 +4600,21 @@ class SpecialGammainccinvBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "result", "result_c")
     _saves = ("a", "result")
     _saves_tensors = ("a", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         a = xp.load(node, node.a, node.a_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_y, _) = node._edges
+        to_a, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammainccinv in a") if to_a is not None else None,
             grad * (-1 / xp.density_of_gamma(a, result)) if to_y is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_y, _) = node._edges
+        to_a, to_y = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.gammainccinv in a")
         else:
@@ -4613,10 +4643,10 @@ class SpecialGammainccinvBackward0(OperatorNode):
         node.a = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialGammaincinvBackward0(OperatorNode):
+class SpecialGammaincinvBackward0(TwoEdges):
     """special_gammaincinv(Tensor a, Tensor y) -> Tensor
 
     a: not_implemented('scipy.special.gammaincinv in a')
@@ -4626,20 +4656,21 @@ class SpecialGammaincinvBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "result", "result_c")
     _saves = ("a", "result")
     _saves_tensors = ("a", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         a = xp.load(node, node.a, node.a_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_y, _) = node._edges
+        to_a, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammaincinv in a") if to_a is not None else None,
             grad * (1 / xp.density_of_gamma(a, result)) if to_y is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_y, _) = node._edges
+        to_a, to_y = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.gammaincinv in a")
         else:
@@ -4668,10 +4699,10 @@ class SpecialGammaincinvBackward0(OperatorNode):
         node.a = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialGammalnBackward0(OperatorNode):
+class SpecialGammalnBackward0(OneEdge):
     """special_gammaln(Tensor x) -> Tensor
 
     x: grad * (special_psi(x))
@@ -4684,7 +4715,7 @@ class SpecialGammalnBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_psi(x),)
 
@@ -4707,7 +4738,7 @@ class SpecialGammalnBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialGammasgnBackward0(OperatorNode):
+class SpecialGammasgnBackward0(OneEdge):
     """special_gammasgn(Tensor x) -> Tensor
 
     x: zero_gradient(grad)
@@ -4717,14 +4748,14 @@ class SpecialGammasgnBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         return (xp.zero_gradient(grad),)
 
     def run(node, xp, grad, keep):
         return (xp.zero_gradient(grad),)
 
 
-class SpecialGdtrBackward0(OperatorNode):
+class SpecialGdtrBackward0(ManyEdges):
     """special_gdtr(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: grad * (x * density_of_gamma(b, a * x))
@@ -4737,12 +4768,12 @@ class SpecialGdtrBackward0(OperatorNode):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None:
+        if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             grad * (x * xp.density_of_gamma(b, a * x)) if to_a is not None else None,
             xp.not_implemented("scipy.special.gdtr in b") if to_b is not None else None,
@@ -4777,7 +4808,7 @@ class SpecialGdtrBackward0(OperatorNode):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = grad * (x * xp.density_of_gamma(b, a * x))
         else:
@@ -4798,7 +4829,7 @@ class SpecialGdtrBackward0(OperatorNode):
         node.a = node.b = node.x = FREED
 
 
-class SpecialGdtrcBackward0(OperatorNode):
+class SpecialGdtrcBackward0(ManyEdges):
     """special_gdtrc(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: grad * (-x * density_of_gamma(b, a * x))
@@ -4811,12 +4842,12 @@ class SpecialGdtrcBackward0(OperatorNode):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None:
+        if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             grad * (-x * xp.density_of_gamma(b, a * x)) if to_a is not None else None,
             xp.not_implemented("scipy.special.gdtrc in b") if to_b is not None else None,
@@ -4851,7 +4882,7 @@ class SpecialGdtrcBackward0(OperatorNode):
             x = x._array
         else:
             x = xp.load(node, x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = grad * (-x * xp.density_of_gamma(b, a * x))
         else:
@@ -4872,7 +4903,7 @@ class SpecialGdtrcBackward0(OperatorNode):
         node.a = node.b = node.x = FREED
 
 
-class SpecialGdtriaBackward0(OperatorNode):
+class SpecialGdtriaBackward0(ManyEdges):
     """special_gdtria(Tensor p, Tensor b, Tensor x) -> Tensor
 
     b: not_implemented('scipy.special.gdtria in b')
@@ -4883,14 +4914,15 @@ class SpecialGdtriaBackward0(OperatorNode):
     __slots__ = ("b", "b_v", "result", "result_c", "x", "x_v")
     _saves = ("b", "x", "result")
     _saves_tensors = ("b", "x", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None:
+        if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_p, _), (to_b, _), (to_x, _) = node._edges
+        to_p, to_b, to_x = node._edges
         return (
             grad * (1 / (x * xp.density_of_gamma(b, result * x))) if to_p is not None else None,
             xp.not_implemented("scipy.special.gdtria in b") if to_b is not None else None,
@@ -4910,7 +4942,7 @@ class SpecialGdtriaBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_p, _), (to_b, _), (to_x, _) = node._edges
+        to_p, to_b, to_x = node._edges
         if to_b is not None:
             grad_of_b = xp.not_implemented("scipy.special.gdtria in b")
         else:
@@ -4943,7 +4975,7 @@ class SpecialGdtriaBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialGdtrixBackward0(OperatorNode):
+class SpecialGdtrixBackward0(ManyEdges):
     """special_gdtrix(Tensor a, Tensor b, Tensor p) -> Tensor
 
     a: grad * (-result / a)
@@ -4954,14 +4986,15 @@ class SpecialGdtrixBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None:
+        if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _), (to_p, _) = node._edges
+        to_a, to_b, to_p = node._edges
         return (
             grad * (-result / a) if to_a is not None else None,
             xp.not_implemented("scipy.special.gdtrix in b") if to_b is not None else None,
@@ -4981,7 +5014,7 @@ class SpecialGdtrixBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _), (to_p, _) = node._edges
+        to_a, to_b, to_p = node._edges
         if to_a is not None:
             grad_of_a = grad * (-result / a)
         else:
@@ -5014,7 +5047,7 @@ class SpecialGdtrixBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialHankel1Backward0(OperatorNode):
+class SpecialHankel1Backward0(TwoEdges):
     """special_hankel1(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel1 in v')
@@ -5026,11 +5059,11 @@ class SpecialHankel1Backward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel1 in v") if to_v is not None else None,
             grad * xp.conj((xp.special_hankel1(v - 1, z) - xp.special_hankel1(v + 1, z)) / 2)
@@ -5039,7 +5072,7 @@ class SpecialHankel1Backward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.hankel1 in v")
         else:
@@ -5077,7 +5110,7 @@ class SpecialHankel1Backward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialHankel1EBackward0(OperatorNode):
+class SpecialHankel1EBackward0(TwoEdges):
     """special_hankel1e(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel1e in v')
@@ -5087,14 +5120,15 @@ class SpecialHankel1EBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel1e in v") if to_v is not None else None,
             grad
@@ -5106,7 +5140,7 @@ class SpecialHankel1EBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.hankel1e in v")
         else:
@@ -5150,10 +5184,10 @@ class SpecialHankel1EBackward0(OperatorNode):
         node.v = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialHankel2Backward0(OperatorNode):
+class SpecialHankel2Backward0(TwoEdges):
     """special_hankel2(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel2 in v')
@@ -5165,11 +5199,11 @@ class SpecialHankel2Backward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel2 in v") if to_v is not None else None,
             grad * xp.conj((xp.special_hankel2(v - 1, z) - xp.special_hankel2(v + 1, z)) / 2)
@@ -5178,7 +5212,7 @@ class SpecialHankel2Backward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.hankel2 in v")
         else:
@@ -5216,7 +5250,7 @@ class SpecialHankel2Backward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialHankel2EBackward0(OperatorNode):
+class SpecialHankel2EBackward0(TwoEdges):
     """special_hankel2e(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hankel2e in v')
@@ -5226,14 +5260,15 @@ class SpecialHankel2EBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel2e in v") if to_v is not None else None,
             grad
@@ -5245,7 +5280,7 @@ class SpecialHankel2EBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.hankel2e in v")
         else:
@@ -5289,10 +5324,10 @@ class SpecialHankel2EBackward0(OperatorNode):
         node.v = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialHuberBackward0(OperatorNode):
+class SpecialHuberBackward0(TwoEdges):
     """special_huber(Tensor delta, Tensor r) -> Tensor
 
     delta: grad * (where(abs(r) <= delta, 0, abs(r) - delta))
@@ -5306,10 +5341,10 @@ class SpecialHuberBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         delta = xp.load(node, node.delta, node.delta_v)
         r = xp.load(node, node.r, node.r_v)
-        (to_delta, _), (to_r, _) = node._edges
+        to_delta, to_r = node._edge0, node._edge1
         return (
             grad * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
             if to_delta is not None
@@ -5338,7 +5373,7 @@ class SpecialHuberBackward0(OperatorNode):
             r = r._array
         else:
             r = xp.load(node, r, node.r_v)
-        (to_delta, _), (to_r, _) = node._edges
+        to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             grad_of_delta = grad * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
         else:
@@ -5355,7 +5390,7 @@ class SpecialHuberBackward0(OperatorNode):
         node.delta = node.r = FREED
 
 
-class SpecialHyp0F1Backward0(OperatorNode):
+class SpecialHyp0F1Backward0(TwoEdges):
     """special_hyp0f1(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.hyp0f1 in v')
@@ -5367,18 +5402,18 @@ class SpecialHyp0F1Backward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hyp0f1 in v") if to_v is not None else None,
             grad * xp.conj(xp.special_hyp0f1(v + 1, z) / v) if to_z is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.hyp0f1 in v")
         else:
@@ -5413,7 +5448,7 @@ class SpecialHyp0F1Backward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialHyp1F1Backward0(OperatorNode):
+class SpecialHyp1F1Backward0(ManyEdges):
     """special_hyp1f1(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.hyp1f1 in a')
@@ -5426,12 +5461,12 @@ class SpecialHyp1F1Backward0(OperatorNode):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.hyp1f1 in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.hyp1f1 in b") if to_b is not None else None,
@@ -5441,7 +5476,7 @@ class SpecialHyp1F1Backward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.hyp1f1 in a")
         else:
@@ -5489,7 +5524,7 @@ class SpecialHyp1F1Backward0(OperatorNode):
         node.a = node.b = node.x = FREED
 
 
-class SpecialHyp2F1Backward0(OperatorNode):
+class SpecialHyp2F1Backward0(ManyEdges):
     """special_hyp2f1(Tensor a, Tensor b, Tensor c, Tensor z) -> Tensor
 
     a: not_implemented('scipy.special.hyp2f1 in a')
@@ -5505,16 +5540,16 @@ class SpecialHyp2F1Backward0(OperatorNode):
     def backward(node, xp, grad):
         if (
             grad is None
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         c = xp.load(node, node.c, node.c_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_a, _), (to_b, _), (to_c, _), (to_z, _) = node._edges
+        to_a, to_b, to_c, to_z = node._edges
         return (
             xp.not_implemented("scipy.special.hyp2f1 in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.hyp2f1 in b") if to_b is not None else None,
@@ -5525,7 +5560,7 @@ class SpecialHyp2F1Backward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_c, _), (to_z, _) = node._edges
+        to_a, to_b, to_c, to_z = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.hyp2f1 in a")
         else:
@@ -5586,7 +5621,7 @@ class SpecialHyp2F1Backward0(OperatorNode):
         node.a = node.b = node.c = node.z = FREED
 
 
-class SpecialHyperuBackward0(OperatorNode):
+class SpecialHyperuBackward0(ManyEdges):
     """special_hyperu(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.hyperu in a')
@@ -5599,12 +5634,12 @@ class SpecialHyperuBackward0(OperatorNode):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.hyperu in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.hyperu in b") if to_b is not None else None,
@@ -5612,7 +5647,7 @@ class SpecialHyperuBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.hyperu in a")
         else:
@@ -5660,7 +5695,7 @@ class SpecialHyperuBackward0(OperatorNode):
         node.a = node.b = node.x = FREED
 
 
-class SpecialI0Backward0(OperatorNode):
+class SpecialI0Backward0(OneEdge):
     """special_i0(Tensor x) -> Tensor
 
     x: grad * (special_i1(x))
@@ -5673,7 +5708,7 @@ class SpecialI0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_i1(x),)
 
@@ -5696,7 +5731,7 @@ class SpecialI0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialI0EBackward0(OperatorNode):
+class SpecialI0EBackward0(OneEdge):
     """special_i0e(Tensor x) -> Tensor
 
     x: grad * (special_i1e(x) - sign(x) * result)
@@ -5705,11 +5740,12 @@ class SpecialI0EBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (xp.special_i1e(x) - xp.sign(x) * result),)
@@ -5739,7 +5775,7 @@ class SpecialI0EBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialI1Backward0(OperatorNode):
+class SpecialI1Backward0(OneEdge):
     """special_i1(Tensor x) -> Tensor
 
     x: grad * ((special_i0(x) + special_iv(2, x)) / 2)
@@ -5752,7 +5788,7 @@ class SpecialI1Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2),)
 
@@ -5775,7 +5811,7 @@ class SpecialI1Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialI1EBackward0(OperatorNode):
+class SpecialI1EBackward0(OneEdge):
     """special_i1e(Tensor x) -> Tensor
 
     x: grad * ((special_i0e(x) + special_ive(2, x)) / 2 - sign(x) * result)
@@ -5784,11 +5820,12 @@ class SpecialI1EBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result),)
@@ -5818,7 +5855,7 @@ class SpecialI1EBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialInvBoxcoxBackward0(OperatorNode):
+class SpecialInvBoxcoxBackward0(TwoEdges):
     """special_inv_boxcox(Tensor y, Tensor lmbda) -> Tensor
 
     lmbda: grad * (-slope_of_boxcox(log(result), lmbda) * result ** (1 - lmbda))
@@ -5828,14 +5865,15 @@ class SpecialInvBoxcoxBackward0(OperatorNode):
     __slots__ = ("lmbda", "lmbda_v", "result", "result_c")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         lmbda = xp.load(node, node.lmbda, node.lmbda_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_y, _), (to_lmbda, _) = node._edges
+        to_y, to_lmbda = node._edge0, node._edge1
         return (
             grad * result ** (1 - lmbda) if to_y is not None else None,
             grad * (-xp.slope_of_boxcox(xp.log(result), lmbda) * result ** (1 - lmbda))
@@ -5856,7 +5894,7 @@ class SpecialInvBoxcoxBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_y, _), (to_lmbda, _) = node._edges
+        to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
                 -xp.slope_of_boxcox(xp.log(result), lmbda) * result ** (1 - lmbda)
@@ -5878,7 +5916,7 @@ class SpecialInvBoxcoxBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialInvBoxcox1PBackward0(OperatorNode):
+class SpecialInvBoxcox1PBackward0(TwoEdges):
     """special_inv_boxcox1p(Tensor y, Tensor lmbda) -> Tensor
 
     lmbda: grad * (-slope_of_boxcox(log1p(result), lmbda) * (1 + result) ** (1 - lmbda))
@@ -5888,14 +5926,15 @@ class SpecialInvBoxcox1PBackward0(OperatorNode):
     __slots__ = ("lmbda", "lmbda_v", "result", "result_c")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         lmbda = xp.load(node, node.lmbda, node.lmbda_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_y, _), (to_lmbda, _) = node._edges
+        to_y, to_lmbda = node._edge0, node._edge1
         return (
             grad * (1 + result) ** (1 - lmbda) if to_y is not None else None,
             grad * (-xp.slope_of_boxcox(xp.log1p(result), lmbda) * (1 + result) ** (1 - lmbda))
@@ -5916,7 +5955,7 @@ class SpecialInvBoxcox1PBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_y, _), (to_lmbda, _) = node._edges
+        to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
                 -xp.slope_of_boxcox(xp.log1p(result), lmbda) * (1 + result) ** (1 - lmbda)
@@ -5938,7 +5977,7 @@ class SpecialInvBoxcox1PBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialIt2I0K0Backward0(OperatorNode):
+class SpecialIt2I0K0Backward0(OneEdge):
     """special_it2i0k0(Tensor x) -> (Tensor ii0, Tensor ik0)
 
     x: by_outputs(grad_ii0, minus_one_quotient(x, 1), grad_ik0, -special_k0(x) / x)
@@ -5952,7 +5991,7 @@ class SpecialIt2I0K0Backward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
@@ -5964,7 +6003,7 @@ class SpecialIt2I0K0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialIt2J0Y0Backward0(OperatorNode):
+class SpecialIt2J0Y0Backward0(OneEdge):
     """special_it2j0y0(Tensor x) -> (Tensor ij0, Tensor iy0)
 
     x: by_outputs(grad_ij0, minus_one_quotient(x, -1), grad_iy0, -special_y0(x) / x)
@@ -5978,7 +6017,7 @@ class SpecialIt2J0Y0Backward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
@@ -5990,7 +6029,7 @@ class SpecialIt2J0Y0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialIt2Struve0Backward0(OperatorNode):
+class SpecialIt2Struve0Backward0(OneEdge):
     """special_it2struve0(Tensor x) -> Tensor
 
     x: grad * (-special_struve(0, x) / x)
@@ -6003,7 +6042,7 @@ class SpecialIt2Struve0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * (-xp.special_struve(0, x) / x),)
 
@@ -6026,7 +6065,7 @@ class SpecialIt2Struve0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialItairyBackward0(OperatorNode):
+class SpecialItairyBackward0(OneEdge):
     """special_itairy(Tensor x) -> (Tensor apt, Tensor bpt, Tensor ant, Tensor bnt)
 
     x: grad_apt * (special_airy(x)[0]) + grad_bpt * (special_airy(x)[2]) + grad_ant * (special_airy(-x)[0]) + grad_bnt * (special_airy(-x)[2])
@@ -6040,7 +6079,7 @@ class SpecialItairyBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_apt = grads[0]
         grad_bpt = grads[1]
@@ -6058,7 +6097,7 @@ class SpecialItairyBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialIti0K0Backward0(OperatorNode):
+class SpecialIti0K0Backward0(OneEdge):
     """special_iti0k0(Tensor x) -> (Tensor ii0, Tensor ik0)
 
     x: by_outputs(grad_ii0, special_i0(x), grad_ik0, special_k0(x))
@@ -6072,7 +6111,7 @@ class SpecialIti0K0Backward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
@@ -6082,7 +6121,7 @@ class SpecialIti0K0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialItj0Y0Backward0(OperatorNode):
+class SpecialItj0Y0Backward0(OneEdge):
     """special_itj0y0(Tensor x) -> (Tensor ij0, Tensor iy0)
 
     x: by_outputs(grad_ij0, special_j0(x), grad_iy0, special_y0(x))
@@ -6096,7 +6135,7 @@ class SpecialItj0Y0Backward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
         x = xp.load(node, node.x, node.x_v)
@@ -6106,7 +6145,7 @@ class SpecialItj0Y0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialItmodstruve0Backward0(OperatorNode):
+class SpecialItmodstruve0Backward0(OneEdge):
     """special_itmodstruve0(Tensor x) -> Tensor
 
     x: grad * (special_modstruve(0, x))
@@ -6119,7 +6158,7 @@ class SpecialItmodstruve0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_modstruve(0, x),)
 
@@ -6142,7 +6181,7 @@ class SpecialItmodstruve0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialItstruve0Backward0(OperatorNode):
+class SpecialItstruve0Backward0(OneEdge):
     """special_itstruve0(Tensor x) -> Tensor
 
     x: grad * (special_struve(0, x))
@@ -6155,7 +6194,7 @@ class SpecialItstruve0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_struve(0, x),)
 
@@ -6178,7 +6217,7 @@ class SpecialItstruve0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialIvBackward0(OperatorNode):
+class SpecialIvBackward0(TwoEdges):
     """special_iv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.iv in v')
@@ -6190,11 +6229,11 @@ class SpecialIvBackward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.iv in v") if to_v is not None else None,
             grad * xp.conj((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2)
@@ -6203,7 +6242,7 @@ class SpecialIvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.iv in v")
         else:
@@ -6238,7 +6277,7 @@ class SpecialIvBackward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialIveBackward0(OperatorNode):
+class SpecialIveBackward0(TwoEdges):
     """special_ive(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.ive in v')
@@ -6248,14 +6287,15 @@ class SpecialIveBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.ive in v") if to_v is not None else None,
             grad
@@ -6272,7 +6312,7 @@ class SpecialIveBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.ive in v")
         else:
@@ -6317,10 +6357,10 @@ class SpecialIveBackward0(OperatorNode):
         node.v = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialJ0Backward0(OperatorNode):
+class SpecialJ0Backward0(OneEdge):
     """special_j0(Tensor x) -> Tensor
 
     x: grad * (-special_j1(x))
@@ -6333,7 +6373,7 @@ class SpecialJ0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * -xp.special_j1(x),)
 
@@ -6356,7 +6396,7 @@ class SpecialJ0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialJ1Backward0(OperatorNode):
+class SpecialJ1Backward0(OneEdge):
     """special_j1(Tensor x) -> Tensor
 
     x: grad * ((special_j0(x) - special_jv(2, x)) / 2)
@@ -6369,7 +6409,7 @@ class SpecialJ1Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2),)
 
@@ -6392,7 +6432,7 @@ class SpecialJ1Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialJvBackward0(OperatorNode):
+class SpecialJvBackward0(TwoEdges):
     """special_jv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.jv in v')
@@ -6404,11 +6444,11 @@ class SpecialJvBackward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.jv in v") if to_v is not None else None,
             grad * xp.conj((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2)
@@ -6417,7 +6457,7 @@ class SpecialJvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.jv in v")
         else:
@@ -6452,7 +6492,7 @@ class SpecialJvBackward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialJveBackward0(OperatorNode):
+class SpecialJveBackward0(TwoEdges):
     """special_jve(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.jve in v')
@@ -6464,11 +6504,11 @@ class SpecialJveBackward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.jve in v") if to_v is not None else None,
             grad
@@ -6484,7 +6524,7 @@ class SpecialJveBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.jve in v")
         else:
@@ -6525,7 +6565,7 @@ class SpecialJveBackward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialK0Backward0(OperatorNode):
+class SpecialK0Backward0(OneEdge):
     """special_k0(Tensor x) -> Tensor
 
     x: grad * (-special_k1(x))
@@ -6538,7 +6578,7 @@ class SpecialK0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * -xp.special_k1(x),)
 
@@ -6561,7 +6601,7 @@ class SpecialK0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialK0EBackward0(OperatorNode):
+class SpecialK0EBackward0(OneEdge):
     """special_k0e(Tensor x) -> Tensor
 
     x: grad * (result - special_k1e(x))
@@ -6570,11 +6610,12 @@ class SpecialK0EBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result - xp.special_k1e(x)),)
@@ -6604,7 +6645,7 @@ class SpecialK0EBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialK1Backward0(OperatorNode):
+class SpecialK1Backward0(OneEdge):
     """special_k1(Tensor x) -> Tensor
 
     x: grad * (-special_k0(x) - result / x)
@@ -6613,11 +6654,12 @@ class SpecialK1Backward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (-xp.special_k0(x) - result / x),)
@@ -6647,7 +6689,7 @@ class SpecialK1Backward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialK1EBackward0(OperatorNode):
+class SpecialK1EBackward0(OneEdge):
     """special_k1e(Tensor x) -> Tensor
 
     x: grad * (result - special_k0e(x) - result / x)
@@ -6656,11 +6698,12 @@ class SpecialK1EBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result - xp.special_k0e(x) - result / x),)
@@ -6690,7 +6733,7 @@ class SpecialK1EBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialKeiBackward0(OperatorNode):
+class SpecialKeiBackward0(OneEdge):
     """special_kei(Tensor x) -> Tensor
 
     x: grad * (special_keip(x))
@@ -6703,7 +6746,7 @@ class SpecialKeiBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_keip(x),)
 
@@ -6726,7 +6769,7 @@ class SpecialKeiBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialKeipBackward0(OperatorNode):
+class SpecialKeipBackward0(OneEdge):
     """special_keip(Tensor x) -> Tensor
 
     x: grad * (special_ker(x) - result / x)
@@ -6735,11 +6778,12 @@ class SpecialKeipBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (xp.special_ker(x) - result / x),)
@@ -6769,7 +6813,7 @@ class SpecialKeipBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialKelvinBackward0(OperatorNode):
+class SpecialKelvinBackward0(OneEdge):
     """special_kelvin(Tensor x) -> (Tensor be, Tensor ke, Tensor bep, Tensor kep)
 
     x: by_outputs(grad_be, bep, grad_ke, kep, grad_bep, 1j * be - kelvin_quotient(x, False) - 1j * kelvin_quotient(x, True), grad_kep, 1j * ke - kep / x)
@@ -6783,7 +6827,7 @@ class SpecialKelvinBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_be = grads[0]
         grad_ke = grads[1]
         grad_bep = grads[2]
@@ -6816,7 +6860,7 @@ class SpecialKelvinBackward0(OperatorNode):
         node.kep = save_output(kep, 3)
 
 
-class SpecialKerBackward0(OperatorNode):
+class SpecialKerBackward0(OneEdge):
     """special_ker(Tensor x) -> Tensor
 
     x: grad * (special_kerp(x))
@@ -6829,7 +6873,7 @@ class SpecialKerBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_kerp(x),)
 
@@ -6852,7 +6896,7 @@ class SpecialKerBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialKerpBackward0(OperatorNode):
+class SpecialKerpBackward0(OneEdge):
     """special_kerp(Tensor x) -> Tensor
 
     x: grad * (-special_kei(x) - result / x)
@@ -6861,11 +6905,12 @@ class SpecialKerpBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (-xp.special_kei(x) - result / x),)
@@ -6895,7 +6940,7 @@ class SpecialKerpBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialKlDivBackward0(OperatorNode):
+class SpecialKlDivBackward0(TwoEdges):
     """special_kl_div(Tensor x, Tensor y) -> Tensor
 
     x: grad * (log(x / y))
@@ -6909,10 +6954,10 @@ class SpecialKlDivBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.log(x / y) if to_x is not None else None,
             grad * (1 - x / y) if to_y is not None else None,
@@ -6937,7 +6982,7 @@ class SpecialKlDivBackward0(OperatorNode):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log(x / y)
         else:
@@ -6954,7 +6999,7 @@ class SpecialKlDivBackward0(OperatorNode):
         node.x = node.y = FREED
 
 
-class SpecialKnBackward0(OperatorNode):
+class SpecialKnBackward0(TwoEdges):
     """special_kn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.kn in n')
@@ -6966,11 +7011,11 @@ class SpecialKnBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kn in n") if to_n is not None else None,
             grad
@@ -6980,7 +7025,7 @@ class SpecialKnBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.kn in n")
         else:
@@ -7017,7 +7062,7 @@ class SpecialKnBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialKolmogiBackward0(OperatorNode):
+class SpecialKolmogiBackward0(OneEdge):
     """special_kolmogi(Tensor p) -> Tensor
 
     p: grad * (1 / slope_of_kolmogorov(result))
@@ -7026,11 +7071,12 @@ class SpecialKolmogiBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (1 / xp.slope_of_kolmogorov(result)),)
 
@@ -7050,7 +7096,7 @@ class SpecialKolmogiBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialKolmogorovBackward0(OperatorNode):
+class SpecialKolmogorovBackward0(OneEdge):
     """special_kolmogorov(Tensor y) -> Tensor
 
     y: grad * (slope_of_kolmogorov(y))
@@ -7063,7 +7109,7 @@ class SpecialKolmogorovBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         y = xp.load(node, node.y, node.y_v)
         return (grad * xp.slope_of_kolmogorov(y),)
 
@@ -7086,7 +7132,7 @@ class SpecialKolmogorovBackward0(OperatorNode):
         node.y = FREED
 
 
-class SpecialKvBackward0(OperatorNode):
+class SpecialKvBackward0(TwoEdges):
     """special_kv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.kv in v')
@@ -7098,11 +7144,11 @@ class SpecialKvBackward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kv in v") if to_v is not None else None,
             grad * xp.conj(-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2)
@@ -7111,7 +7157,7 @@ class SpecialKvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.kv in v")
         else:
@@ -7148,7 +7194,7 @@ class SpecialKvBackward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialKveBackward0(OperatorNode):
+class SpecialKveBackward0(TwoEdges):
     """special_kve(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.kve in v')
@@ -7158,14 +7204,15 @@ class SpecialKveBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kve in v") if to_v is not None else None,
             grad * xp.conj(result - (xp.special_kve(v - 1, z) + xp.special_kve(v + 1, z)) / 2)
@@ -7174,7 +7221,7 @@ class SpecialKveBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.kve in v")
         else:
@@ -7215,10 +7262,10 @@ class SpecialKveBackward0(OperatorNode):
         node.v = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialLambertwBackward0(OperatorNode):
+class SpecialLambertwBackward0(ManyEdges):
     """special_lambertw(Tensor z, Tensor k, Tensor tol) -> Tensor
 
     k: not_implemented('scipy.special.lambertw in k')
@@ -7229,12 +7276,13 @@ class SpecialLambertwBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[1][0] is None and node._edges[2][0] is None:
+        if grad is None and node._edges[1] is None and node._edges[2] is None:
             return (None,) * len(node._edges)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_z, _), (to_k, _), (to_tol, _) = node._edges
+        to_z, to_k, to_tol = node._edges
         return (
             grad * xp.conj(xp.exp(-result) / (1 + result)) if to_z is not None else None,
             xp.not_implemented("scipy.special.lambertw in k") if to_k is not None else None,
@@ -7242,7 +7290,7 @@ class SpecialLambertwBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_z, _), (to_k, _), (to_tol, _) = node._edges
+        to_z, to_k, to_tol = node._edges
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.lambertw in k")
         else:
@@ -7266,10 +7314,10 @@ class SpecialLambertwBackward0(OperatorNode):
         node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[0][0] is not None else None
+        node.result = save_output(result) if node._edges[0] is not None else None
 
 
-class SpecialLogExpitBackward0(OperatorNode):
+class SpecialLogExpitBackward0(OneEdge):
     """special_log_expit(Tensor x) -> Tensor
 
     x: grad * (special_expit(-x))
@@ -7282,7 +7330,7 @@ class SpecialLogExpitBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.special_expit(-x),)
 
@@ -7305,7 +7353,7 @@ class SpecialLogExpitBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialLogNdtrBackward0(OperatorNode):
+class SpecialLogNdtrBackward0(OneEdge):
     """special_log_ndtr(Tensor x) -> Tensor
 
     x: grad * conj(exp(-x * x / 2 - result) / 2.5066282746310002)
@@ -7314,12 +7362,13 @@ class SpecialLogNdtrBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(xp.exp(-x * x / 2 - result) / 2.5066282746310002),)
@@ -7349,7 +7398,7 @@ class SpecialLogNdtrBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialLogWrightBesselBackward0(OperatorNode):
+class SpecialLogWrightBesselBackward0(ManyEdges):
     """special_log_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.log_wright_bessel in a')
@@ -7360,15 +7409,16 @@ class SpecialLogWrightBesselBackward0(OperatorNode):
     __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c", "x", "x_v")
     _saves = ("a", "b", "x", "result")
     _saves_tensors = ("a", "b", "x", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.log_wright_bessel in a")
             if to_a is not None
@@ -7382,7 +7432,7 @@ class SpecialLogWrightBesselBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.log_wright_bessel in a")
         else:
@@ -7433,10 +7483,10 @@ class SpecialLogWrightBesselBackward0(OperatorNode):
         node.a = node.b = node.x = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialLoggammaBackward0(OperatorNode):
+class SpecialLoggammaBackward0(OneEdge):
     """special_loggamma(Tensor z) -> Tensor
 
     z: grad * conj(special_psi(z))
@@ -7449,7 +7499,7 @@ class SpecialLoggammaBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         return (grad * xp.conj(xp.special_psi(z)),)
 
@@ -7472,7 +7522,7 @@ class SpecialLoggammaBackward0(OperatorNode):
         node.z = FREED
 
 
-class SpecialLogitBackward0(OperatorNode):
+class SpecialLogitBackward0(OneEdge):
     """special_logit(Tensor x) -> Tensor
 
     x: grad * (1 / (x * (1 - x)))
@@ -7486,7 +7536,7 @@ class SpecialLogitBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * (1 / (x * (1 - x))),)
 
@@ -7509,7 +7559,7 @@ class SpecialLogitBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialLpmvBackward0(OperatorNode):
+class SpecialLpmvBackward0(ManyEdges):
     """special_lpmv(Tensor m, Tensor v, Tensor x) -> Tensor
 
     m: not_implemented('scipy.special.lpmv in m')
@@ -7520,15 +7570,16 @@ class SpecialLpmvBackward0(OperatorNode):
     __slots__ = ("m", "m_v", "result", "result_c", "v", "v_v", "x", "x_v")
     _saves = ("m", "v", "x", "result")
     _saves_tensors = ("m", "v", "x", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         m = xp.load(node, node.m, node.m_v)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_m, _), (to_v, _), (to_x, _) = node._edges
+        to_m, to_v, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.lpmv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.lpmv in v") if to_v is not None else None,
@@ -7539,7 +7590,7 @@ class SpecialLpmvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_m, _), (to_v, _), (to_x, _) = node._edges
+        to_m, to_v, to_x = node._edges
         if to_m is not None:
             grad_of_m = xp.not_implemented("scipy.special.lpmv in m")
         else:
@@ -7592,10 +7643,10 @@ class SpecialLpmvBackward0(OperatorNode):
         node.m = node.v = node.x = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialMathieuABackward0(OperatorNode):
+class SpecialMathieuABackward0(TwoEdges):
     """special_mathieu_a(Tensor m, Tensor q) -> Tensor
 
     m: not_implemented('scipy.special.mathieu_a in m')
@@ -7605,14 +7656,14 @@ class SpecialMathieuABackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_m, _), (to_q, _) = node._edges
+        to_m, to_q = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.mathieu_a in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_a in q") if to_q is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_m, _), (to_q, _) = node._edges
+        to_m, to_q = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = xp.not_implemented("scipy.special.mathieu_a in m")
         else:
@@ -7624,7 +7675,7 @@ class SpecialMathieuABackward0(OperatorNode):
         return (grad_of_m, grad_of_q)
 
 
-class SpecialMathieuBBackward0(OperatorNode):
+class SpecialMathieuBBackward0(TwoEdges):
     """special_mathieu_b(Tensor m, Tensor q) -> Tensor
 
     m: not_implemented('scipy.special.mathieu_b in m')
@@ -7634,14 +7685,14 @@ class SpecialMathieuBBackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_m, _), (to_q, _) = node._edges
+        to_m, to_q = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.mathieu_b in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_b in q") if to_q is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_m, _), (to_q, _) = node._edges
+        to_m, to_q = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = xp.not_implemented("scipy.special.mathieu_b in m")
         else:
@@ -7653,7 +7704,7 @@ class SpecialMathieuBBackward0(OperatorNode):
         return (grad_of_m, grad_of_q)
 
 
-class SpecialMathieuCemBackward0(OperatorNode):
+class SpecialMathieuCemBackward0(ManyEdges):
     """special_mathieu_cem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_cem in m')
@@ -7670,8 +7721,8 @@ class SpecialMathieuCemBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -7682,7 +7733,7 @@ class SpecialMathieuCemBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
-        (to_m, _), (to_q, _), (to_x, _) = node._edges
+        to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_cem in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_cem in q") if to_q is not None else None,
@@ -7701,11 +7752,11 @@ class SpecialMathieuCemBackward0(OperatorNode):
         node.m = node.q = node.x = node.y = node.yp = FREED
 
     def save_outputs(node, y, yp):
-        node.y = save_output(y, 0) if node._edges[2][0] is not None else None
-        node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
+        node.y = save_output(y, 0) if node._edges[2] is not None else None
+        node.yp = save_output(yp, 1) if node._edges[2] is not None else None
 
 
-class SpecialMathieuModcem1Backward0(OperatorNode):
+class SpecialMathieuModcem1Backward0(ManyEdges):
     """special_mathieu_modcem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modcem1 in m')
@@ -7722,8 +7773,8 @@ class SpecialMathieuModcem1Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -7734,7 +7785,7 @@ class SpecialMathieuModcem1Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
-        (to_m, _), (to_q, _), (to_x, _) = node._edges
+        to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modcem1 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_modcem1 in q") if to_q is not None else None,
@@ -7747,11 +7798,11 @@ class SpecialMathieuModcem1Backward0(OperatorNode):
         node.m = node.q = node.x = node.y = node.yp = FREED
 
     def save_outputs(node, y, yp):
-        node.y = save_output(y, 0) if node._edges[2][0] is not None else None
-        node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
+        node.y = save_output(y, 0) if node._edges[2] is not None else None
+        node.yp = save_output(yp, 1) if node._edges[2] is not None else None
 
 
-class SpecialMathieuModcem2Backward0(OperatorNode):
+class SpecialMathieuModcem2Backward0(ManyEdges):
     """special_mathieu_modcem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modcem2 in m')
@@ -7768,8 +7819,8 @@ class SpecialMathieuModcem2Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -7780,7 +7831,7 @@ class SpecialMathieuModcem2Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
-        (to_m, _), (to_q, _), (to_x, _) = node._edges
+        to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modcem2 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_modcem2 in q") if to_q is not None else None,
@@ -7793,11 +7844,11 @@ class SpecialMathieuModcem2Backward0(OperatorNode):
         node.m = node.q = node.x = node.y = node.yp = FREED
 
     def save_outputs(node, y, yp):
-        node.y = save_output(y, 0) if node._edges[2][0] is not None else None
-        node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
+        node.y = save_output(y, 0) if node._edges[2] is not None else None
+        node.yp = save_output(yp, 1) if node._edges[2] is not None else None
 
 
-class SpecialMathieuModsem1Backward0(OperatorNode):
+class SpecialMathieuModsem1Backward0(ManyEdges):
     """special_mathieu_modsem1(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modsem1 in m')
@@ -7814,8 +7865,8 @@ class SpecialMathieuModsem1Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -7826,7 +7877,7 @@ class SpecialMathieuModsem1Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
-        (to_m, _), (to_q, _), (to_x, _) = node._edges
+        to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modsem1 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_modsem1 in q") if to_q is not None else None,
@@ -7839,11 +7890,11 @@ class SpecialMathieuModsem1Backward0(OperatorNode):
         node.m = node.q = node.x = node.y = node.yp = FREED
 
     def save_outputs(node, y, yp):
-        node.y = save_output(y, 0) if node._edges[2][0] is not None else None
-        node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
+        node.y = save_output(y, 0) if node._edges[2] is not None else None
+        node.yp = save_output(yp, 1) if node._edges[2] is not None else None
 
 
-class SpecialMathieuModsem2Backward0(OperatorNode):
+class SpecialMathieuModsem2Backward0(ManyEdges):
     """special_mathieu_modsem2(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_modsem2 in m')
@@ -7860,8 +7911,8 @@ class SpecialMathieuModsem2Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -7872,7 +7923,7 @@ class SpecialMathieuModsem2Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
-        (to_m, _), (to_q, _), (to_x, _) = node._edges
+        to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_modsem2 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_modsem2 in q") if to_q is not None else None,
@@ -7885,11 +7936,11 @@ class SpecialMathieuModsem2Backward0(OperatorNode):
         node.m = node.q = node.x = node.y = node.yp = FREED
 
     def save_outputs(node, y, yp):
-        node.y = save_output(y, 0) if node._edges[2][0] is not None else None
-        node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
+        node.y = save_output(y, 0) if node._edges[2] is not None else None
+        node.yp = save_output(yp, 1) if node._edges[2] is not None else None
 
 
-class SpecialMathieuSemBackward0(OperatorNode):
+class SpecialMathieuSemBackward0(ManyEdges):
     """special_mathieu_sem(Tensor m, Tensor q, Tensor x) -> (Tensor y, Tensor yp)
 
     m: not_implemented('scipy.special.mathieu_sem in m')
@@ -7906,8 +7957,8 @@ class SpecialMathieuSemBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -7918,7 +7969,7 @@ class SpecialMathieuSemBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
-        (to_m, _), (to_q, _), (to_x, _) = node._edges
+        to_m, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.mathieu_sem in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.mathieu_sem in q") if to_q is not None else None,
@@ -7937,11 +7988,11 @@ class SpecialMathieuSemBackward0(OperatorNode):
         node.m = node.q = node.x = node.y = node.yp = FREED
 
     def save_outputs(node, y, yp):
-        node.y = save_output(y, 0) if node._edges[2][0] is not None else None
-        node.yp = save_output(yp, 1) if node._edges[2][0] is not None else None
+        node.y = save_output(y, 0) if node._edges[2] is not None else None
+        node.yp = save_output(yp, 1) if node._edges[2] is not None else None
 
 
-class SpecialModfresnelmBackward0(OperatorNode):
+class SpecialModfresnelmBackward0(OneEdge):
     """special_modfresnelm(Tensor x) -> (Tensor f, Tensor k)
 
     x: grad_f * conj(-exp(-1j * x * x)) + grad_k * conj(2j * x * k - (1 + 1j) / 1.4142135623730951 / 1.7724538509055159)
@@ -7955,7 +8006,7 @@ class SpecialModfresnelmBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_f = grads[0]
         grad_k = grads[1]
@@ -7973,7 +8024,7 @@ class SpecialModfresnelmBackward0(OperatorNode):
         node.k = save_output(k, 1)
 
 
-class SpecialModfresnelpBackward0(OperatorNode):
+class SpecialModfresnelpBackward0(OneEdge):
     """special_modfresnelp(Tensor x) -> (Tensor f, Tensor k)
 
     x: grad_f * conj(-exp(1j * x * x)) + grad_k * conj(-2j * x * k - (1 - 1j) / 1.4142135623730951 / 1.7724538509055159)
@@ -7987,7 +8038,7 @@ class SpecialModfresnelpBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grads = xp.materialize(node, grads)
         grad_f = grads[0]
         grad_k = grads[1]
@@ -8005,7 +8056,7 @@ class SpecialModfresnelpBackward0(OperatorNode):
         node.k = save_output(k, 1)
 
 
-class SpecialModstruveBackward0(OperatorNode):
+class SpecialModstruveBackward0(TwoEdges):
     """special_modstruve(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.modstruve in v')
@@ -8017,11 +8068,11 @@ class SpecialModstruveBackward0(OperatorNode):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.modstruve in v") if to_v is not None else None,
             grad
@@ -8038,7 +8089,7 @@ class SpecialModstruveBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.modstruve in v")
         else:
@@ -8080,7 +8131,7 @@ class SpecialModstruveBackward0(OperatorNode):
         node.v = node.x = FREED
 
 
-class SpecialNbdtrBackward0(OperatorNode):
+class SpecialNbdtrBackward0(ManyEdges):
     """special_nbdtr(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.nbdtr in k')
@@ -8093,12 +8144,12 @@ class SpecialNbdtrBackward0(OperatorNode):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.nbdtr in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.nbdtr in n") if to_n is not None else None,
@@ -8108,7 +8159,7 @@ class SpecialNbdtrBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.nbdtr in k")
         else:
@@ -8156,7 +8207,7 @@ class SpecialNbdtrBackward0(OperatorNode):
         node.k = node.n = node.p = FREED
 
 
-class SpecialNbdtrcBackward0(OperatorNode):
+class SpecialNbdtrcBackward0(ManyEdges):
     """special_nbdtrc(Tensor k, Tensor n, Tensor p) -> Tensor
 
     k: not_implemented('scipy.special.nbdtrc in k')
@@ -8169,12 +8220,12 @@ class SpecialNbdtrcBackward0(OperatorNode):
     _saves_tensors = ("k", "n", "p")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         p = xp.load(node, node.p, node.p_v)
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.nbdtrc in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.nbdtrc in n") if to_n is not None else None,
@@ -8184,7 +8235,7 @@ class SpecialNbdtrcBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_n, _), (to_p, _) = node._edges
+        to_k, to_n, to_p = node._edges
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.nbdtrc in k")
         else:
@@ -8232,7 +8283,7 @@ class SpecialNbdtrcBackward0(OperatorNode):
         node.k = node.n = node.p = FREED
 
 
-class SpecialNbdtriBackward0(OperatorNode):
+class SpecialNbdtriBackward0(ManyEdges):
     """special_nbdtri(Tensor k, Tensor n, Tensor y) -> Tensor
 
     k: not_implemented('scipy.special.nbdtri in k')
@@ -8243,14 +8294,15 @@ class SpecialNbdtriBackward0(OperatorNode):
     __slots__ = ("k", "k_v", "n", "n_v", "result", "result_c")
     _saves = ("k", "n", "result")
     _saves_tensors = ("k", "n", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         k = xp.load(node, node.k, node.k_v)
         n = xp.load(node, node.n, node.n_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_k, _), (to_n, _), (to_y, _) = node._edges
+        to_k, to_n, to_y = node._edges
         return (
             xp.not_implemented("scipy.special.nbdtri in k") if to_k is not None else None,
             xp.not_implemented("scipy.special.nbdtri in n") if to_n is not None else None,
@@ -8260,7 +8312,7 @@ class SpecialNbdtriBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_n, _), (to_y, _) = node._edges
+        to_k, to_n, to_y = node._edges
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.nbdtri in k")
         else:
@@ -8302,10 +8354,10 @@ class SpecialNbdtriBackward0(OperatorNode):
         node.k = node.n = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialNcfdtrBackward0(OperatorNode):
+class SpecialNcfdtrBackward0(ManyEdges):
     """special_ncfdtr(Tensor dfn, Tensor dfd, Tensor nc, Tensor f) -> Tensor
 
     dfd: not_implemented('scipy.special.ncfdtr in dfd')
@@ -8319,13 +8371,13 @@ class SpecialNcfdtrBackward0(OperatorNode):
     _saves_tensors = ("dfn", "dfd", "nc", "f")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         nc = xp.load(node, node.nc, node.nc_v)
         f = xp.load(node, node.f, node.f_v)
-        (to_dfn, _), (to_dfd, _), (to_nc, _), (to_f, _) = node._edges
+        to_dfn, to_dfd, to_nc, to_f = node._edges
         return (
             xp.not_implemented("scipy.special.ncfdtr in dfn") if to_dfn is not None else None,
             xp.not_implemented("scipy.special.ncfdtr in dfd") if to_dfd is not None else None,
@@ -8370,7 +8422,7 @@ class SpecialNcfdtrBackward0(OperatorNode):
             f = f._array
         else:
             f = xp.load(node, f, node.f_v)
-        (to_dfn, _), (to_dfd, _), (to_nc, _), (to_f, _) = node._edges
+        to_dfn, to_dfd, to_nc, to_f = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtr in dfd")
         else:
@@ -8395,7 +8447,7 @@ class SpecialNcfdtrBackward0(OperatorNode):
         node.dfn = node.dfd = node.nc = node.f = FREED
 
 
-class SpecialNcfdtriBackward0(OperatorNode):
+class SpecialNcfdtriBackward0(ManyEdges):
     """special_ncfdtri(Tensor dfn, Tensor dfd, Tensor nc, Tensor p) -> Tensor
 
     dfd: not_implemented('scipy.special.ncfdtri in dfd')
@@ -8407,15 +8459,16 @@ class SpecialNcfdtriBackward0(OperatorNode):
     __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "nc", "nc_v", "result", "result_c")
     _saves = ("dfn", "dfd", "nc", "result")
     _saves_tensors = ("dfn", "dfd", "nc", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         nc = xp.load(node, node.nc, node.nc_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_dfn, _), (to_dfd, _), (to_nc, _), (to_p, _) = node._edges
+        to_dfn, to_dfd, to_nc, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.ncfdtri in dfn") if to_dfn is not None else None,
             xp.not_implemented("scipy.special.ncfdtri in dfd") if to_dfd is not None else None,
@@ -8457,7 +8510,7 @@ class SpecialNcfdtriBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_dfn, _), (to_dfd, _), (to_nc, _), (to_p, _) = node._edges
+        to_dfn, to_dfd, to_nc, to_p = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtri in dfd")
         else:
@@ -8487,7 +8540,7 @@ class SpecialNcfdtriBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialNcfdtrincBackward0(OperatorNode):
+class SpecialNcfdtrincBackward0(ManyEdges):
     """special_ncfdtrinc(Tensor dfn, Tensor dfd, Tensor p, Tensor f) -> Tensor
 
     dfd: not_implemented('scipy.special.ncfdtrinc in dfd')
@@ -8499,15 +8552,16 @@ class SpecialNcfdtrincBackward0(OperatorNode):
     __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "f", "f_v", "result", "result_c")
     _saves = ("dfn", "dfd", "f", "result")
     _saves_tensors = ("dfn", "dfd", "f", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         dfn = xp.load(node, node.dfn, node.dfn_v)
         dfd = xp.load(node, node.dfd, node.dfd_v)
         f = xp.load(node, node.f, node.f_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_dfn, _), (to_dfd, _), (to_p, _), (to_f, _) = node._edges
+        to_dfn, to_dfd, to_p, to_f = node._edges
         return (
             xp.not_implemented("scipy.special.ncfdtrinc in dfn") if to_dfn is not None else None,
             xp.not_implemented("scipy.special.ncfdtrinc in dfd") if to_dfd is not None else None,
@@ -8554,7 +8608,7 @@ class SpecialNcfdtrincBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_dfn, _), (to_dfd, _), (to_p, _), (to_f, _) = node._edges
+        to_dfn, to_dfd, to_p, to_f = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtrinc in dfd")
         else:
@@ -8587,7 +8641,7 @@ class SpecialNcfdtrincBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialNctdtrBackward0(OperatorNode):
+class SpecialNctdtrBackward0(ManyEdges):
     """special_nctdtr(Tensor df, Tensor nc, Tensor x) -> Tensor
 
     df: not_implemented('scipy.special.nctdtr in df')
@@ -8600,12 +8654,12 @@ class SpecialNctdtrBackward0(OperatorNode):
     _saves_tensors = ("df", "nc", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_df, _), (to_nc, _), (to_x, _) = node._edges
+        to_df, to_nc, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.nctdtr in df") if to_df is not None else None,
             xp.not_implemented("scipy.special.nctdtr in nc") if to_nc is not None else None,
@@ -8613,7 +8667,7 @@ class SpecialNctdtrBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_df, _), (to_nc, _), (to_x, _) = node._edges
+        to_df, to_nc, to_x = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.nctdtr in df")
         else:
@@ -8661,7 +8715,7 @@ class SpecialNctdtrBackward0(OperatorNode):
         node.df = node.nc = node.x = FREED
 
 
-class SpecialNctdtritBackward0(OperatorNode):
+class SpecialNctdtritBackward0(ManyEdges):
     """special_nctdtrit(Tensor df, Tensor nc, Tensor p) -> Tensor
 
     df: not_implemented('scipy.special.nctdtrit in df')
@@ -8672,14 +8726,15 @@ class SpecialNctdtritBackward0(OperatorNode):
     __slots__ = ("df", "df_v", "nc", "nc_v", "result", "result_c")
     _saves = ("df", "nc", "result")
     _saves_tensors = ("df", "nc", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_df, _), (to_nc, _), (to_p, _) = node._edges
+        to_df, to_nc, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.nctdtrit in df") if to_df is not None else None,
             xp.not_implemented("scipy.special.nctdtrit in nc") if to_nc is not None else None,
@@ -8687,7 +8742,7 @@ class SpecialNctdtritBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_df, _), (to_nc, _), (to_p, _) = node._edges
+        to_df, to_nc, to_p = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.nctdtrit in df")
         else:
@@ -8729,10 +8784,10 @@ class SpecialNctdtritBackward0(OperatorNode):
         node.df = node.nc = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[2][0] is not None else None
+        node.result = save_output(result) if node._edges[2] is not None else None
 
 
-class SpecialNdtrBackward0(OperatorNode):
+class SpecialNdtrBackward0(OneEdge):
     """special_ndtr(Tensor x) -> Tensor
 
     x: grad * conj(exp(-x * x / 2) / 2.5066282746310002)
@@ -8746,7 +8801,7 @@ class SpecialNdtrBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * xp.conj(xp.exp(-x * x / 2) / 2.5066282746310002),)
 
@@ -8769,7 +8824,7 @@ class SpecialNdtrBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialNdtriBackward0(OperatorNode):
+class SpecialNdtriBackward0(OneEdge):
     """special_ndtri(Tensor y) -> Tensor
 
     y: grad * (2.5066282746310002 * exp(result * result / 2))
@@ -8778,12 +8833,13 @@ class SpecialNdtriBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (2.5066282746310002 * xp.exp(result * result / 2)),)
 
@@ -8803,7 +8859,7 @@ class SpecialNdtriBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialNdtriExpBackward0(OperatorNode):
+class SpecialNdtriExpBackward0(OneEdge):
     """special_ndtri_exp(Tensor y) -> Tensor
 
     y: grad * (2.5066282746310002 * exp(y + result * result / 2))
@@ -8812,12 +8868,13 @@ class SpecialNdtriExpBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "y", "y_v")
     _saves = ("y", "result")
     _saves_tensors = ("y", "result")
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         y = xp.load(node, node.y, node.y_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),)
@@ -8847,7 +8904,7 @@ class SpecialNdtriExpBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialNrdtrimnBackward0(OperatorNode):
+class SpecialNrdtrimnBackward0(ManyEdges):
     """special_nrdtrimn(Tensor p, Tensor std, Tensor x) -> Tensor
 
     p: grad * (-2.5066282746310002 * std * exp(((x - result) / std) ** 2 / 2))
@@ -8858,6 +8915,7 @@ class SpecialNrdtrimnBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "std", "std_v", "x", "x_v")
     _saves = ("std", "x", "result")
     _saves_tensors = ("std", "x", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -8866,7 +8924,7 @@ class SpecialNrdtrimnBackward0(OperatorNode):
         std = xp.load(node, node.std, node.std_v)
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_p, _), (to_std, _), (to_x, _) = node._edges
+        to_p, to_std, to_x = node._edges
         return (
             grad * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
             if to_p is not None
@@ -8897,7 +8955,7 @@ class SpecialNrdtrimnBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_p, _), (to_std, _), (to_x, _) = node._edges
+        to_p, to_std, to_x = node._edges
         if to_p is not None:
             grad_of_p = grad * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
         else:
@@ -8921,7 +8979,7 @@ class SpecialNrdtrimnBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialNrdtrisdBackward0(OperatorNode):
+class SpecialNrdtrisdBackward0(ManyEdges):
     """special_nrdtrisd(Tensor mn, Tensor p, Tensor x) -> Tensor
 
     mn: grad * (-result / (x - mn))
@@ -8932,6 +8990,7 @@ class SpecialNrdtrisdBackward0(OperatorNode):
     __slots__ = ("mn", "mn_v", "p", "p_v", "result", "result_c", "x", "x_v")
     _saves = ("mn", "x", "p", "result")
     _saves_tensors = ("mn", "x", "p", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -8941,7 +9000,7 @@ class SpecialNrdtrisdBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         p = xp.load(node, node.p, node.p_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_mn, _), (to_p, _), (to_x, _) = node._edges
+        to_mn, to_p, to_x = node._edges
         return (
             grad * (-result / (x - mn)) if to_mn is not None else None,
             grad
@@ -8978,7 +9037,7 @@ class SpecialNrdtrisdBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_mn, _), (to_p, _), (to_x, _) = node._edges
+        to_mn, to_p, to_x = node._edges
         if to_mn is not None:
             grad_of_mn = grad * (-result / (x - mn))
         else:
@@ -9016,7 +9075,7 @@ class SpecialNrdtrisdBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialOblAng1Backward0(OperatorNode):
+class SpecialOblAng1Backward0(ManyEdges):
     """special_obl_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_ang1 in c')
@@ -9034,9 +9093,9 @@ class SpecialOblAng1Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9048,7 +9107,7 @@ class SpecialOblAng1Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_ang1 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.obl_ang1 in n") if to_n is not None else None,
@@ -9063,11 +9122,11 @@ class SpecialOblAng1Backward0(OperatorNode):
         node.m = node.n = node.c = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[3][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[3] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[3] is not None else None
 
 
-class SpecialOblAng1CvBackward0(OperatorNode):
+class SpecialOblAng1CvBackward0(ManyEdges):
     """special_obl_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_ang1_cv in c')
@@ -9086,10 +9145,10 @@ class SpecialOblAng1CvBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
-            and node._edges[3][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
+            and node._edges[3] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9101,7 +9160,7 @@ class SpecialOblAng1CvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_cv, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_ang1_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.obl_ang1_cv in n") if to_n is not None else None,
@@ -9116,11 +9175,11 @@ class SpecialOblAng1CvBackward0(OperatorNode):
         node.m = node.c = node.cv = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[4][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[4] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[4] is not None else None
 
 
-class SpecialOblCvBackward0(OperatorNode):
+class SpecialOblCvBackward0(ManyEdges):
     """special_obl_cv(Tensor m, Tensor n, Tensor c) -> Tensor
 
     c: not_implemented('scipy.special.obl_cv in c')
@@ -9131,7 +9190,7 @@ class SpecialOblCvBackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_m, _), (to_n, _), (to_c, _) = node._edges
+        to_m, to_n, to_c = node._edges
         return (
             xp.not_implemented("scipy.special.obl_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.obl_cv in n") if to_n is not None else None,
@@ -9139,7 +9198,7 @@ class SpecialOblCvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_m, _), (to_n, _), (to_c, _) = node._edges
+        to_m, to_n, to_c = node._edges
         if to_c is not None:
             grad_of_c = xp.not_implemented("scipy.special.obl_cv in c")
         else:
@@ -9155,7 +9214,7 @@ class SpecialOblCvBackward0(OperatorNode):
         return (grad_of_m, grad_of_n, grad_of_c)
 
 
-class SpecialOblRad1Backward0(OperatorNode):
+class SpecialOblRad1Backward0(ManyEdges):
     """special_obl_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad1 in c')
@@ -9173,9 +9232,9 @@ class SpecialOblRad1Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9187,7 +9246,7 @@ class SpecialOblRad1Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad1 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.obl_rad1 in n") if to_n is not None else None,
@@ -9201,11 +9260,11 @@ class SpecialOblRad1Backward0(OperatorNode):
         node.m = node.n = node.c = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[3][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[3] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[3] is not None else None
 
 
-class SpecialOblRad1CvBackward0(OperatorNode):
+class SpecialOblRad1CvBackward0(ManyEdges):
     """special_obl_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad1_cv in c')
@@ -9224,10 +9283,10 @@ class SpecialOblRad1CvBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
-            and node._edges[3][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
+            and node._edges[3] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9239,7 +9298,7 @@ class SpecialOblRad1CvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_cv, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad1_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.obl_rad1_cv in n") if to_n is not None else None,
@@ -9254,11 +9313,11 @@ class SpecialOblRad1CvBackward0(OperatorNode):
         node.m = node.c = node.cv = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[4][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[4] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[4] is not None else None
 
 
-class SpecialOblRad2Backward0(OperatorNode):
+class SpecialOblRad2Backward0(ManyEdges):
     """special_obl_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad2 in c')
@@ -9276,9 +9335,9 @@ class SpecialOblRad2Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9290,7 +9349,7 @@ class SpecialOblRad2Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad2 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.obl_rad2 in n") if to_n is not None else None,
@@ -9304,11 +9363,11 @@ class SpecialOblRad2Backward0(OperatorNode):
         node.m = node.n = node.c = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[3][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[3] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[3] is not None else None
 
 
-class SpecialOblRad2CvBackward0(OperatorNode):
+class SpecialOblRad2CvBackward0(ManyEdges):
     """special_obl_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.obl_rad2_cv in c')
@@ -9327,10 +9386,10 @@ class SpecialOblRad2CvBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
-            and node._edges[3][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
+            and node._edges[3] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9342,7 +9401,7 @@ class SpecialOblRad2CvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_cv, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.obl_rad2_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.obl_rad2_cv in n") if to_n is not None else None,
@@ -9357,11 +9416,11 @@ class SpecialOblRad2CvBackward0(OperatorNode):
         node.m = node.c = node.cv = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[4][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[4] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[4] is not None else None
 
 
-class SpecialOwensTBackward0(OperatorNode):
+class SpecialOwensTBackward0(TwoEdges):
     """special_owens_t(Tensor h, Tensor a) -> Tensor
 
     a: grad * (exp(-h * h * (1 + a * a) / 2) / (6.283185307179586 * (1 + a * a)))
@@ -9375,10 +9434,10 @@ class SpecialOwensTBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         h = xp.load(node, node.h, node.h_v)
         a = xp.load(node, node.a, node.a_v)
-        (to_h, _), (to_a, _) = node._edges
+        to_h, to_a = node._edge0, node._edge1
         return (
             grad
             * (
@@ -9412,7 +9471,7 @@ class SpecialOwensTBackward0(OperatorNode):
             a = a._array
         else:
             a = xp.load(node, a, node.a_v)
-        (to_h, _), (to_a, _) = node._edges
+        to_h, to_a = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (
                 xp.exp(-h * h * (1 + a * a) / 2) / (6.283185307179586 * (1 + a * a))
@@ -9435,7 +9494,7 @@ class SpecialOwensTBackward0(OperatorNode):
         node.h = node.a = FREED
 
 
-class SpecialPbdvBackward0(OperatorNode):
+class SpecialPbdvBackward0(TwoEdges):
     """special_pbdv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)
 
     v: not_implemented('scipy.special.pbdv in v')
@@ -9449,8 +9508,8 @@ class SpecialPbdvBackward0(OperatorNode):
     _is_single = False
 
     def backward(node, xp, *grads):
-        if all(grad is None for grad in grads) and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if all(grad is None for grad in grads) and node._edge0 is None:
+            return (None, None)
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
@@ -9458,7 +9517,7 @@ class SpecialPbdvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         d = xp.load_output(node, saved_output(node, "d"))
         dp = xp.load_output(node, saved_output(node, "dp"))
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbdv in v") if to_v is not None else None,
             grad_d * dp + grad_dp * ((x * x / 4 - v - 0.5) * d) if to_x is not None else None,
@@ -9468,11 +9527,11 @@ class SpecialPbdvBackward0(OperatorNode):
         node.v = node.x = node.d = node.dp = FREED
 
     def save_outputs(node, d, dp):
-        node.d = save_output(d, 0) if node._edges[1][0] is not None else None
-        node.dp = save_output(dp, 1) if node._edges[1][0] is not None else None
+        node.d = save_output(d, 0) if node._edge1 is not None else None
+        node.dp = save_output(dp, 1) if node._edge1 is not None else None
 
 
-class SpecialPbvvBackward0(OperatorNode):
+class SpecialPbvvBackward0(TwoEdges):
     """special_pbvv(Tensor v, Tensor x) -> (Tensor d, Tensor dp)
 
     v: not_implemented('scipy.special.pbvv in v')
@@ -9486,8 +9545,8 @@ class SpecialPbvvBackward0(OperatorNode):
     _is_single = False
 
     def backward(node, xp, *grads):
-        if all(grad is None for grad in grads) and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if all(grad is None for grad in grads) and node._edge0 is None:
+            return (None, None)
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
@@ -9495,7 +9554,7 @@ class SpecialPbvvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         d = xp.load_output(node, saved_output(node, "d"))
         dp = xp.load_output(node, saved_output(node, "dp"))
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbvv in v") if to_v is not None else None,
             grad_d * dp + grad_dp * ((x * x / 4 - v - 0.5) * d) if to_x is not None else None,
@@ -9505,11 +9564,11 @@ class SpecialPbvvBackward0(OperatorNode):
         node.v = node.x = node.d = node.dp = FREED
 
     def save_outputs(node, d, dp):
-        node.d = save_output(d, 0) if node._edges[1][0] is not None else None
-        node.dp = save_output(dp, 1) if node._edges[1][0] is not None else None
+        node.d = save_output(d, 0) if node._edge1 is not None else None
+        node.dp = save_output(dp, 1) if node._edge1 is not None else None
 
 
-class SpecialPbwaBackward0(OperatorNode):
+class SpecialPbwaBackward0(TwoEdges):
     """special_pbwa(Tensor a, Tensor x) -> (Tensor w, Tensor wp)
 
     a: not_implemented('scipy.special.pbwa in a')
@@ -9523,8 +9582,8 @@ class SpecialPbwaBackward0(OperatorNode):
     _is_single = False
 
     def backward(node, xp, *grads):
-        if all(grad is None for grad in grads) and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if all(grad is None for grad in grads) and node._edge0 is None:
+            return (None, None)
         grads = xp.materialize(node, grads)
         grad_w = grads[0]
         grad_wp = grads[1]
@@ -9532,7 +9591,7 @@ class SpecialPbwaBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         w = xp.load_output(node, saved_output(node, "w"))
         wp = xp.load_output(node, saved_output(node, "wp"))
-        (to_a, _), (to_x, _) = node._edges
+        to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pbwa in a") if to_a is not None else None,
             grad_w * wp + grad_wp * ((a - x * x / 4) * w) if to_x is not None else None,
@@ -9542,11 +9601,11 @@ class SpecialPbwaBackward0(OperatorNode):
         node.a = node.x = node.w = node.wp = FREED
 
     def save_outputs(node, w, wp):
-        node.w = save_output(w, 0) if node._edges[1][0] is not None else None
-        node.wp = save_output(wp, 1) if node._edges[1][0] is not None else None
+        node.w = save_output(w, 0) if node._edge1 is not None else None
+        node.wp = save_output(wp, 1) if node._edge1 is not None else None
 
 
-class SpecialPdtrBackward0(OperatorNode):
+class SpecialPdtrBackward0(TwoEdges):
     """special_pdtr(Tensor k, Tensor m) -> Tensor
 
     k: not_implemented('scipy.special.pdtr in k')
@@ -9558,18 +9617,18 @@ class SpecialPdtrBackward0(OperatorNode):
     _saves_tensors = ("k", "m")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         k = xp.load(node, node.k, node.k_v)
         m = xp.load(node, node.m, node.m_v)
-        (to_k, _), (to_m, _) = node._edges
+        to_k, to_m = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtr in k") if to_k is not None else None,
             grad * -xp.density_of_gamma(xp.floor(k) + 1, m) if to_m is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_m, _) = node._edges
+        to_k, to_m = node._edge0, node._edge1
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.pdtr in k")
         else:
@@ -9604,7 +9663,7 @@ class SpecialPdtrBackward0(OperatorNode):
         node.k = node.m = FREED
 
 
-class SpecialPdtrcBackward0(OperatorNode):
+class SpecialPdtrcBackward0(TwoEdges):
     """special_pdtrc(Tensor k, Tensor m) -> Tensor
 
     k: not_implemented('scipy.special.pdtrc in k')
@@ -9616,18 +9675,18 @@ class SpecialPdtrcBackward0(OperatorNode):
     _saves_tensors = ("k", "m")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         k = xp.load(node, node.k, node.k_v)
         m = xp.load(node, node.m, node.m_v)
-        (to_k, _), (to_m, _) = node._edges
+        to_k, to_m = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtrc in k") if to_k is not None else None,
             grad * xp.density_of_gamma(xp.floor(k) + 1, m) if to_m is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_m, _) = node._edges
+        to_k, to_m = node._edge0, node._edge1
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.pdtrc in k")
         else:
@@ -9662,7 +9721,7 @@ class SpecialPdtrcBackward0(OperatorNode):
         node.k = node.m = FREED
 
 
-class SpecialPdtriBackward0(OperatorNode):
+class SpecialPdtriBackward0(TwoEdges):
     """special_pdtri(Tensor k, Tensor y) -> Tensor
 
     k: not_implemented('scipy.special.pdtri in k')
@@ -9672,13 +9731,14 @@ class SpecialPdtriBackward0(OperatorNode):
     __slots__ = ("k", "k_v", "result", "result_c")
     _saves = ("k", "result")
     _saves_tensors = ("k", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         k = xp.load(node, node.k, node.k_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_k, _), (to_y, _) = node._edges
+        to_k, to_y = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtri in k") if to_k is not None else None,
             grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
@@ -9687,7 +9747,7 @@ class SpecialPdtriBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_k, _), (to_y, _) = node._edges
+        to_k, to_y = node._edge0, node._edge1
         if to_k is not None:
             grad_of_k = xp.not_implemented("scipy.special.pdtri in k")
         else:
@@ -9716,10 +9776,10 @@ class SpecialPdtriBackward0(OperatorNode):
         node.k = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialPochBackward0(OperatorNode):
+class SpecialPochBackward0(TwoEdges):
     """special_poch(Tensor z, Tensor m) -> Tensor
 
     m: grad * (result * special_psi(z + m))
@@ -9729,15 +9789,16 @@ class SpecialPochBackward0(OperatorNode):
     __slots__ = ("m", "m_v", "result", "result_c", "z", "z_v")
     _saves = ("z", "m", "result")
     _saves_tensors = ("z", "m", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         z = xp.load(node, node.z, node.z_v)
         m = xp.load(node, node.m, node.m_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_z, _), (to_m, _) = node._edges
+        to_z, to_m = node._edge0, node._edge1
         return (
             grad * (result * (xp.special_psi(z + m) - xp.special_psi(z)))
             if to_z is not None
@@ -9767,7 +9828,7 @@ class SpecialPochBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_z, _), (to_m, _) = node._edges
+        to_z, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * (result * xp.special_psi(z + m))
         else:
@@ -9787,7 +9848,7 @@ class SpecialPochBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialPowm1Backward0(OperatorNode):
+class SpecialPowm1Backward0(TwoEdges):
     """special_powm1(Tensor x, Tensor y) -> Tensor
 
     x: grad * (slope_of_base(x, y))
@@ -9797,15 +9858,16 @@ class SpecialPowm1Backward0(OperatorNode):
     __slots__ = ("result", "result_c", "x", "x_v", "y", "y_v")
     _saves = ("x", "y", "result")
     _saves_tensors = ("x", "y", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.slope_of_base(x, y) if to_x is not None else None,
             grad * xp.slope_of_exponent(x, y, result + 1) if to_y is not None else None,
@@ -9830,7 +9892,7 @@ class SpecialPowm1Backward0(OperatorNode):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.slope_of_base(x, y)
         else:
@@ -9850,10 +9912,10 @@ class SpecialPowm1Backward0(OperatorNode):
         node.x = node.y = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialProAng1Backward0(OperatorNode):
+class SpecialProAng1Backward0(ManyEdges):
     """special_pro_ang1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_ang1 in c')
@@ -9871,9 +9933,9 @@ class SpecialProAng1Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9885,7 +9947,7 @@ class SpecialProAng1Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_ang1 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.pro_ang1 in n") if to_n is not None else None,
@@ -9900,11 +9962,11 @@ class SpecialProAng1Backward0(OperatorNode):
         node.m = node.n = node.c = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[3][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[3] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[3] is not None else None
 
 
-class SpecialProAng1CvBackward0(OperatorNode):
+class SpecialProAng1CvBackward0(ManyEdges):
     """special_pro_ang1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_ang1_cv in c')
@@ -9923,10 +9985,10 @@ class SpecialProAng1CvBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
-            and node._edges[3][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
+            and node._edges[3] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -9938,7 +10000,7 @@ class SpecialProAng1CvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_cv, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_ang1_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.pro_ang1_cv in n") if to_n is not None else None,
@@ -9953,11 +10015,11 @@ class SpecialProAng1CvBackward0(OperatorNode):
         node.m = node.c = node.cv = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[4][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[4] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[4] is not None else None
 
 
-class SpecialProCvBackward0(OperatorNode):
+class SpecialProCvBackward0(ManyEdges):
     """special_pro_cv(Tensor m, Tensor n, Tensor c) -> Tensor
 
     c: not_implemented('scipy.special.pro_cv in c')
@@ -9968,7 +10030,7 @@ class SpecialProCvBackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_m, _), (to_n, _), (to_c, _) = node._edges
+        to_m, to_n, to_c = node._edges
         return (
             xp.not_implemented("scipy.special.pro_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.pro_cv in n") if to_n is not None else None,
@@ -9976,7 +10038,7 @@ class SpecialProCvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_m, _), (to_n, _), (to_c, _) = node._edges
+        to_m, to_n, to_c = node._edges
         if to_c is not None:
             grad_of_c = xp.not_implemented("scipy.special.pro_cv in c")
         else:
@@ -9992,7 +10054,7 @@ class SpecialProCvBackward0(OperatorNode):
         return (grad_of_m, grad_of_n, grad_of_c)
 
 
-class SpecialProRad1Backward0(OperatorNode):
+class SpecialProRad1Backward0(ManyEdges):
     """special_pro_rad1(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad1 in c')
@@ -10010,9 +10072,9 @@ class SpecialProRad1Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -10024,7 +10086,7 @@ class SpecialProRad1Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad1 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.pro_rad1 in n") if to_n is not None else None,
@@ -10039,11 +10101,11 @@ class SpecialProRad1Backward0(OperatorNode):
         node.m = node.n = node.c = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[3][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[3] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[3] is not None else None
 
 
-class SpecialProRad1CvBackward0(OperatorNode):
+class SpecialProRad1CvBackward0(ManyEdges):
     """special_pro_rad1_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad1_cv in c')
@@ -10062,10 +10124,10 @@ class SpecialProRad1CvBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
-            and node._edges[3][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
+            and node._edges[3] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -10077,7 +10139,7 @@ class SpecialProRad1CvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_cv, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad1_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.pro_rad1_cv in n") if to_n is not None else None,
@@ -10092,11 +10154,11 @@ class SpecialProRad1CvBackward0(OperatorNode):
         node.m = node.c = node.cv = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[4][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[4] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[4] is not None else None
 
 
-class SpecialProRad2Backward0(OperatorNode):
+class SpecialProRad2Backward0(ManyEdges):
     """special_pro_rad2(Tensor m, Tensor n, Tensor c, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad2 in c')
@@ -10114,9 +10176,9 @@ class SpecialProRad2Backward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -10128,7 +10190,7 @@ class SpecialProRad2Backward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad2 in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.pro_rad2 in n") if to_n is not None else None,
@@ -10143,11 +10205,11 @@ class SpecialProRad2Backward0(OperatorNode):
         node.m = node.n = node.c = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[3][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[3][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[3] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[3] is not None else None
 
 
-class SpecialProRad2CvBackward0(OperatorNode):
+class SpecialProRad2CvBackward0(ManyEdges):
     """special_pro_rad2_cv(Tensor m, Tensor n, Tensor c, Tensor cv, Tensor x) -> (Tensor s, Tensor sp)
 
     c: not_implemented('scipy.special.pro_rad2_cv in c')
@@ -10166,10 +10228,10 @@ class SpecialProRad2CvBackward0(OperatorNode):
     def backward(node, xp, *grads):
         if (
             all(grad is None for grad in grads)
-            and node._edges[0][0] is None
-            and node._edges[1][0] is None
-            and node._edges[2][0] is None
-            and node._edges[3][0] is None
+            and node._edges[0] is None
+            and node._edges[1] is None
+            and node._edges[2] is None
+            and node._edges[3] is None
         ):
             return (None,) * len(node._edges)
         grads = xp.materialize(node, grads)
@@ -10181,7 +10243,7 @@ class SpecialProRad2CvBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
-        (to_m, _), (to_n, _), (to_c, _), (to_cv, _), (to_x, _) = node._edges
+        to_m, to_n, to_c, to_cv, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.pro_rad2_cv in m") if to_m is not None else None,
             xp.not_implemented("scipy.special.pro_rad2_cv in n") if to_n is not None else None,
@@ -10196,11 +10258,11 @@ class SpecialProRad2CvBackward0(OperatorNode):
         node.m = node.c = node.cv = node.x = node.s = node.sp = FREED
 
     def save_outputs(node, s, sp):
-        node.s = save_output(s, 0) if node._edges[4][0] is not None else None
-        node.sp = save_output(sp, 1) if node._edges[4][0] is not None else None
+        node.s = save_output(s, 0) if node._edges[4] is not None else None
+        node.sp = save_output(sp, 1) if node._edges[4] is not None else None
 
 
-class SpecialPseudoHuberBackward0(OperatorNode):
+class SpecialPseudoHuberBackward0(TwoEdges):
     """special_pseudo_huber(Tensor delta, Tensor r) -> Tensor
 
     delta: grad * (2 * result / delta - r * r / (delta * sqrt(1 + (r / delta) ** 2)))
@@ -10210,15 +10272,16 @@ class SpecialPseudoHuberBackward0(OperatorNode):
     __slots__ = ("delta", "delta_v", "r", "r_v", "result", "result_c")
     _saves = ("delta", "r", "result")
     _saves_tensors = ("delta", "r", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         delta = xp.load(node, node.delta, node.delta_v)
         r = xp.load(node, node.r, node.r_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_delta, _), (to_r, _) = node._edges
+        to_delta, to_r = node._edge0, node._edge1
         return (
             grad * (2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2)))
             if to_delta is not None
@@ -10245,7 +10308,7 @@ class SpecialPseudoHuberBackward0(OperatorNode):
             r = r._array
         else:
             r = xp.load(node, r, node.r_v)
-        (to_delta, _), (to_r, _) = node._edges
+        to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             result = node.result
             if type(result) is not ndarray or node.result_c[0]:
@@ -10267,10 +10330,10 @@ class SpecialPseudoHuberBackward0(OperatorNode):
         node.delta = node.r = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[0][0] is not None else None
+        node.result = save_output(result) if node._edge0 is not None else None
 
 
-class SpecialPsiBackward0(OperatorNode):
+class SpecialPsiBackward0(OneEdge):
     """special_psi(Tensor z) -> Tensor
 
     z: grad * conj(polygamma(1, of_real(z, 'scipy.special.psi')))
@@ -10283,7 +10346,7 @@ class SpecialPsiBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         return (grad * xp.conj(xp.polygamma(1, xp.of_real(z, "scipy.special.psi"))),)
 
@@ -10306,7 +10369,7 @@ class SpecialPsiBackward0(OperatorNode):
         node.z = FREED
 
 
-class SpecialRadianBackward0(OperatorNode):
+class SpecialRadianBackward0(ManyEdges):
     """special_radian(Tensor d, Tensor m, Tensor s) -> Tensor
 
     d: grad * (0.017453292519943295)
@@ -10320,7 +10383,7 @@ class SpecialRadianBackward0(OperatorNode):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        (to_d, _), (to_m, _), (to_s, _) = node._edges
+        to_d, to_m, to_s = node._edges
         return (
             grad * 0.017453292519943295 if to_d is not None else None,
             grad * 0.0002908882086657216 if to_m is not None else None,
@@ -10328,7 +10391,7 @@ class SpecialRadianBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_d, _), (to_m, _), (to_s, _) = node._edges
+        to_d, to_m, to_s = node._edges
         if to_d is not None:
             grad_of_d = grad * 0.017453292519943295
         else:
@@ -10344,7 +10407,7 @@ class SpecialRadianBackward0(OperatorNode):
         return (grad_of_d, grad_of_m, grad_of_s)
 
 
-class SpecialRelEntrBackward0(OperatorNode):
+class SpecialRelEntrBackward0(TwoEdges):
     """special_rel_entr(Tensor x, Tensor y) -> Tensor
 
     x: grad * (log(x / y) + 1)
@@ -10358,10 +10421,10 @@ class SpecialRelEntrBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         return (
             grad * (xp.log(x / y) + 1) if to_x is not None else None,
             grad * (-x / y) if to_y is not None else None,
@@ -10386,7 +10449,7 @@ class SpecialRelEntrBackward0(OperatorNode):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (xp.log(x / y) + 1)
         else:
@@ -10403,7 +10466,7 @@ class SpecialRelEntrBackward0(OperatorNode):
         node.x = node.y = FREED
 
 
-class SpecialRgammaBackward0(OperatorNode):
+class SpecialRgammaBackward0(OneEdge):
     """special_rgamma(Tensor z) -> Tensor
 
     z: grad * conj(slope_of_rgamma(z, result))
@@ -10412,11 +10475,12 @@ class SpecialRgammaBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(xp.slope_of_rgamma(z, result)),)
@@ -10446,7 +10510,7 @@ class SpecialRgammaBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialShichiBackward0(OperatorNode):
+class SpecialShichiBackward0(OneEdge):
     """special_shichi(Tensor x) -> (Tensor shi, Tensor chi)
 
     x: by_outputs(grad_shi, sine_quotient(x, 1), grad_chi, cosh(x) / x)
@@ -10460,7 +10524,7 @@ class SpecialShichiBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_shi = grads[0]
         grad_chi = grads[1]
         x = xp.load(node, node.x, node.x_v)
@@ -10470,7 +10534,7 @@ class SpecialShichiBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialSiciBackward0(OperatorNode):
+class SpecialSiciBackward0(OneEdge):
     """special_sici(Tensor x) -> (Tensor si, Tensor ci)
 
     x: by_outputs(grad_si, sine_quotient(x, -1), grad_ci, cos(x) / x)
@@ -10484,7 +10548,7 @@ class SpecialSiciBackward0(OperatorNode):
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
-            return (None,) * len(node._edges)
+            return (None,)
         grad_si = grads[0]
         grad_ci = grads[1]
         x = xp.load(node, node.x, node.x_v)
@@ -10494,7 +10558,7 @@ class SpecialSiciBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialSindgBackward0(OperatorNode):
+class SpecialSindgBackward0(OneEdge):
     """special_sindg(Tensor x) -> Tensor
 
     x: grad * (0.017453292519943295 * special_cosdg(x))
@@ -10507,7 +10571,7 @@ class SpecialSindgBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * (0.017453292519943295 * xp.special_cosdg(x)),)
 
@@ -10530,7 +10594,7 @@ class SpecialSindgBackward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialSmirnovBackward0(OperatorNode):
+class SpecialSmirnovBackward0(TwoEdges):
     """special_smirnov(Tensor n, Tensor d) -> Tensor
 
     d: grad * (special_smirnovp(n, d))
@@ -10542,18 +10606,18 @@ class SpecialSmirnovBackward0(OperatorNode):
     _saves_tensors = ("n", "d")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         d = xp.load(node, node.d, node.d_v)
-        (to_n, _), (to_d, _) = node._edges
+        to_n, to_d = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.smirnov in n") if to_n is not None else None,
             grad * xp.special_smirnovp(n, d) if to_d is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_d, _) = node._edges
+        to_n, to_d = node._edge0, node._edge1
         if to_d is not None:
             n = node.n
             if (
@@ -10588,7 +10652,7 @@ class SpecialSmirnovBackward0(OperatorNode):
         node.n = node.d = FREED
 
 
-class SpecialSmirnoviBackward0(OperatorNode):
+class SpecialSmirnoviBackward0(TwoEdges):
     """special_smirnovi(Tensor n, Tensor p) -> Tensor
 
     n: not_implemented('scipy.special.smirnovi in n')
@@ -10598,20 +10662,21 @@ class SpecialSmirnoviBackward0(OperatorNode):
     __slots__ = ("n", "n_v", "result", "result_c")
     _saves = ("n", "result")
     _saves_tensors = ("n", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_n, _), (to_p, _) = node._edges
+        to_n, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.smirnovi in n") if to_n is not None else None,
             grad * (1 / xp.special_smirnovp(n, result)) if to_p is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_p, _) = node._edges
+        to_n, to_p = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.smirnovi in n")
         else:
@@ -10640,10 +10705,10 @@ class SpecialSmirnoviBackward0(OperatorNode):
         node.n = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialSmirnovpBackward0(OperatorNode):
+class SpecialSmirnovpBackward0(TwoEdges):
     """special_smirnovp(Tensor n, Tensor d) -> Tensor
 
     d: not_implemented('scipy.special.smirnov in d, taken twice')
@@ -10653,7 +10718,7 @@ class SpecialSmirnovpBackward0(OperatorNode):
     __slots__ = ()
 
     def backward(node, xp, grad):
-        (to_n, _), (to_d, _) = node._edges
+        to_n, to_d = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.smirnov in n, taken twice")
             if to_n is not None
@@ -10664,7 +10729,7 @@ class SpecialSmirnovpBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_d, _) = node._edges
+        to_n, to_d = node._edge0, node._edge1
         if to_d is not None:
             grad_of_d = xp.not_implemented("scipy.special.smirnov in d, taken twice")
         else:
@@ -10676,7 +10741,7 @@ class SpecialSmirnovpBackward0(OperatorNode):
         return (grad_of_n, grad_of_d)
 
 
-class SpecialSpenceBackward0(OperatorNode):
+class SpecialSpenceBackward0(OneEdge):
     """special_spence(Tensor z) -> Tensor
 
     z: grad * conj(log_quotient(z))
@@ -10689,7 +10754,7 @@ class SpecialSpenceBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         return (grad * xp.conj(xp.log_quotient(z)),)
 
@@ -10712,7 +10777,7 @@ class SpecialSpenceBackward0(OperatorNode):
         node.z = FREED
 
 
-class SpecialSphericalInBackward0(OperatorNode):
+class SpecialSphericalInBackward0(TwoEdges):
     """special_spherical_in(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_in in n')
@@ -10724,11 +10789,11 @@ class SpecialSphericalInBackward0(OperatorNode):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_in in n") if to_n is not None else None,
             grad
@@ -10744,7 +10809,7 @@ class SpecialSphericalInBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_in in n")
         else:
@@ -10788,7 +10853,7 @@ class SpecialSphericalInBackward0(OperatorNode):
         node.n = node.z = FREED
 
 
-class SpecialSphericalInDBackward0(OperatorNode):
+class SpecialSphericalInDBackward0(TwoEdges):
     """special_spherical_in_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_in_d in n')
@@ -10798,14 +10863,15 @@ class SpecialSphericalInDBackward0(OperatorNode):
     __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_in_d in n") if to_n is not None else None,
             grad
@@ -10815,7 +10881,7 @@ class SpecialSphericalInDBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_in_d in n")
         else:
@@ -10858,10 +10924,10 @@ class SpecialSphericalInDBackward0(OperatorNode):
         node.n = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialSphericalJnBackward0(OperatorNode):
+class SpecialSphericalJnBackward0(TwoEdges):
     """special_spherical_jn(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_jn in n')
@@ -10873,11 +10939,11 @@ class SpecialSphericalJnBackward0(OperatorNode):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_jn in n") if to_n is not None else None,
             grad
@@ -10893,7 +10959,7 @@ class SpecialSphericalJnBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_jn in n")
         else:
@@ -10937,7 +11003,7 @@ class SpecialSphericalJnBackward0(OperatorNode):
         node.n = node.z = FREED
 
 
-class SpecialSphericalJnDBackward0(OperatorNode):
+class SpecialSphericalJnDBackward0(TwoEdges):
     """special_spherical_jn_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_jn_d in n')
@@ -10947,14 +11013,15 @@ class SpecialSphericalJnDBackward0(OperatorNode):
     __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_jn_d in n") if to_n is not None else None,
             grad
@@ -10964,7 +11031,7 @@ class SpecialSphericalJnDBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_jn_d in n")
         else:
@@ -11007,10 +11074,10 @@ class SpecialSphericalJnDBackward0(OperatorNode):
         node.n = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialSphericalKnBackward0(OperatorNode):
+class SpecialSphericalKnBackward0(TwoEdges):
     """special_spherical_kn(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_kn in n')
@@ -11022,11 +11089,11 @@ class SpecialSphericalKnBackward0(OperatorNode):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_kn in n") if to_n is not None else None,
             grad
@@ -11042,7 +11109,7 @@ class SpecialSphericalKnBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_kn in n")
         else:
@@ -11086,7 +11153,7 @@ class SpecialSphericalKnBackward0(OperatorNode):
         node.n = node.z = FREED
 
 
-class SpecialSphericalKnDBackward0(OperatorNode):
+class SpecialSphericalKnDBackward0(TwoEdges):
     """special_spherical_kn_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_kn_d in n')
@@ -11096,14 +11163,15 @@ class SpecialSphericalKnDBackward0(OperatorNode):
     __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_kn_d in n") if to_n is not None else None,
             grad
@@ -11113,7 +11181,7 @@ class SpecialSphericalKnDBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_kn_d in n")
         else:
@@ -11156,10 +11224,10 @@ class SpecialSphericalKnDBackward0(OperatorNode):
         node.n = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialSphericalYnBackward0(OperatorNode):
+class SpecialSphericalYnBackward0(TwoEdges):
     """special_spherical_yn(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_yn in n')
@@ -11171,11 +11239,11 @@ class SpecialSphericalYnBackward0(OperatorNode):
     _saves_tensors = ("n", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_yn in n") if to_n is not None else None,
             grad
@@ -11191,7 +11259,7 @@ class SpecialSphericalYnBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_yn in n")
         else:
@@ -11235,7 +11303,7 @@ class SpecialSphericalYnBackward0(OperatorNode):
         node.n = node.z = FREED
 
 
-class SpecialSphericalYnDBackward0(OperatorNode):
+class SpecialSphericalYnDBackward0(TwoEdges):
     """special_spherical_yn_d(Tensor n, Tensor z) -> Tensor
 
     n: not_implemented('scipy.special.spherical_yn_d in n')
@@ -11245,14 +11313,15 @@ class SpecialSphericalYnDBackward0(OperatorNode):
     __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_yn_d in n") if to_n is not None else None,
             grad
@@ -11262,7 +11331,7 @@ class SpecialSphericalYnDBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_z, _) = node._edges
+        to_n, to_z = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.spherical_yn_d in n")
         else:
@@ -11305,10 +11374,10 @@ class SpecialSphericalYnDBackward0(OperatorNode):
         node.n = node.z = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialStdtrBackward0(OperatorNode):
+class SpecialStdtrBackward0(TwoEdges):
     """special_stdtr(Tensor df, Tensor x) -> Tensor
 
     df: not_implemented('scipy.special.stdtr in df')
@@ -11320,18 +11389,18 @@ class SpecialStdtrBackward0(OperatorNode):
     _saves_tensors = ("df", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         df = xp.load(node, node.df, node.df_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_df, _), (to_x, _) = node._edges
+        to_df, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.stdtr in df") if to_df is not None else None,
             grad * xp.density_of_t(df, 0.0, x) if to_x is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_df, _), (to_x, _) = node._edges
+        to_df, to_x = node._edge0, node._edge1
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.stdtr in df")
         else:
@@ -11366,7 +11435,7 @@ class SpecialStdtrBackward0(OperatorNode):
         node.df = node.x = FREED
 
 
-class SpecialStdtritBackward0(OperatorNode):
+class SpecialStdtritBackward0(TwoEdges):
     """special_stdtrit(Tensor df, Tensor p) -> Tensor
 
     df: not_implemented('scipy.special.stdtrit in df')
@@ -11376,20 +11445,21 @@ class SpecialStdtritBackward0(OperatorNode):
     __slots__ = ("df", "df_v", "result", "result_c")
     _saves = ("df", "result")
     _saves_tensors = ("df", "result")
+    _counted = ("result",)
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         df = xp.load(node, node.df, node.df_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_df, _), (to_p, _) = node._edges
+        to_df, to_p = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.stdtrit in df") if to_df is not None else None,
             grad * (1 / xp.density_of_t(df, 0.0, result)) if to_p is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_df, _), (to_p, _) = node._edges
+        to_df, to_p = node._edge0, node._edge1
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.stdtrit in df")
         else:
@@ -11418,10 +11488,10 @@ class SpecialStdtritBackward0(OperatorNode):
         node.df = node.result = FREED
 
     def save_outputs(node, result):
-        node.result = save_output(result) if node._edges[1][0] is not None else None
+        node.result = save_output(result) if node._edge1 is not None else None
 
 
-class SpecialStruveBackward0(OperatorNode):
+class SpecialStruveBackward0(TwoEdges):
     """special_struve(Tensor v, Tensor x) -> Tensor
 
     v: not_implemented('scipy.special.struve in v')
@@ -11433,11 +11503,11 @@ class SpecialStruveBackward0(OperatorNode):
     _saves_tensors = ("v", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.struve in v") if to_v is not None else None,
             grad
@@ -11454,7 +11524,7 @@ class SpecialStruveBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_x, _) = node._edges
+        to_v, to_x = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.struve in v")
         else:
@@ -11496,7 +11566,7 @@ class SpecialStruveBackward0(OperatorNode):
         node.v = node.x = FREED
 
 
-class SpecialTandgBackward0(OperatorNode):
+class SpecialTandgBackward0(OneEdge):
     """special_tandg(Tensor x) -> Tensor
 
     x: grad * (0.017453292519943295 * (1 + result * result))
@@ -11505,12 +11575,13 @@ class SpecialTandgBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (0.017453292519943295 * (1 + result * result)),)
 
@@ -11530,7 +11601,7 @@ class SpecialTandgBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialTklmbdaBackward0(OperatorNode):
+class SpecialTklmbdaBackward0(TwoEdges):
     """special_tklmbda(Tensor x, Tensor lmbda) -> Tensor
 
     lmbda: grad * (slope_of_tklmbda(lmbda, result, True))
@@ -11540,14 +11611,15 @@ class SpecialTklmbdaBackward0(OperatorNode):
     __slots__ = ("lmbda", "lmbda_v", "result", "result_c")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         lmbda = xp.load(node, node.lmbda, node.lmbda_v)
         result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_lmbda, _) = node._edges
+        to_x, to_lmbda = node._edge0, node._edge1
         return (
             grad * xp.slope_of_tklmbda(lmbda, result, False) if to_x is not None else None,
             grad * xp.slope_of_tklmbda(lmbda, result, True) if to_lmbda is not None else None,
@@ -11566,7 +11638,7 @@ class SpecialTklmbdaBackward0(OperatorNode):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        (to_x, _), (to_lmbda, _) = node._edges
+        to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_tklmbda(lmbda, result, True)
         else:
@@ -11586,7 +11658,7 @@ class SpecialTklmbdaBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialVoigtProfileBackward0(OperatorNode):
+class SpecialVoigtProfileBackward0(ManyEdges):
     """special_voigt_profile(Tensor x, Tensor sigma, Tensor gamma) -> Tensor
 
     gamma: grad * (-imag(slope_of_voigt(x, sigma, gamma)) / (2 * 1.7724538509055159 * sigma * sigma))
@@ -11605,7 +11677,7 @@ class SpecialVoigtProfileBackward0(OperatorNode):
         x = xp.load(node, node.x, node.x_v)
         sigma = xp.load(node, node.sigma, node.sigma_v)
         gamma = xp.load(node, node.gamma, node.gamma_v)
-        (to_x, _), (to_sigma, _), (to_gamma, _) = node._edges
+        to_x, to_sigma, to_gamma = node._edges
         return (
             grad
             * (
@@ -11655,7 +11727,7 @@ class SpecialVoigtProfileBackward0(OperatorNode):
             gamma = gamma._array
         else:
             gamma = xp.load(node, gamma, node.gamma_v)
-        (to_x, _), (to_sigma, _), (to_gamma, _) = node._edges
+        to_x, to_sigma, to_gamma = node._edges
         if to_gamma is not None:
             grad_of_gamma = grad * (
                 -xp.imag(xp.slope_of_voigt(x, sigma, gamma))
@@ -11684,7 +11756,7 @@ class SpecialVoigtProfileBackward0(OperatorNode):
         node.x = node.sigma = node.gamma = FREED
 
 
-class SpecialWofzBackward0(OperatorNode):
+class SpecialWofzBackward0(OneEdge):
     """special_wofz(Tensor z) -> Tensor
 
     z: grad * conj(2j / 1.7724538509055159 - 2 * z * result)
@@ -11693,11 +11765,12 @@ class SpecialWofzBackward0(OperatorNode):
     __slots__ = ("result", "result_c", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
+    _counted = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         z = xp.load(node, node.z, node.z_v)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(2j / 1.7724538509055159 - 2 * z * result),)
@@ -11727,7 +11800,7 @@ class SpecialWofzBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialWrightBesselBackward0(OperatorNode):
+class SpecialWrightBesselBackward0(ManyEdges):
     """special_wright_bessel(Tensor a, Tensor b, Tensor x) -> Tensor
 
     a: not_implemented('scipy.special.wright_bessel in a')
@@ -11740,12 +11813,12 @@ class SpecialWrightBesselBackward0(OperatorNode):
     _saves_tensors = ("a", "b", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None and node._edges[1][0] is None:
+        if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
         b = xp.load(node, node.b, node.b_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.wright_bessel in a") if to_a is not None else None,
             xp.not_implemented("scipy.special.wright_bessel in b") if to_b is not None else None,
@@ -11753,7 +11826,7 @@ class SpecialWrightBesselBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_a, _), (to_b, _), (to_x, _) = node._edges
+        to_a, to_b, to_x = node._edges
         if to_a is not None:
             grad_of_a = xp.not_implemented("scipy.special.wright_bessel in a")
         else:
@@ -11801,7 +11874,7 @@ class SpecialWrightBesselBackward0(OperatorNode):
         node.a = node.b = node.x = FREED
 
 
-class SpecialWrightomegaBackward0(OperatorNode):
+class SpecialWrightomegaBackward0(OneEdge):
     """special_wrightomega(Tensor z) -> Tensor
 
     z: grad * conj(result / (1 + result))
@@ -11810,12 +11883,13 @@ class SpecialWrightomegaBackward0(OperatorNode):
     __slots__ = ("result", "result_c")
     _saves = ("result",)
     _saves_tensors = ("result",)
+    _counted = ("result",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result / (1 + result)),)
 
@@ -11835,7 +11909,7 @@ class SpecialWrightomegaBackward0(OperatorNode):
         node.result = save_output(result)
 
 
-class SpecialXlog1PyBackward0(OperatorNode):
+class SpecialXlog1PyBackward0(TwoEdges):
     """special_xlog1py(Tensor x, Tensor y) -> Tensor
 
     x: grad * conj(log1p(where((x == 0) & (y == -1), 0, y)))
@@ -11849,10 +11923,10 @@ class SpecialXlog1PyBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(xp.log1p(xp.where((x == 0) & (y == -1), 0, y)))
             if to_x is not None
@@ -11879,7 +11953,7 @@ class SpecialXlog1PyBackward0(OperatorNode):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log1p(xp.where((x == 0) & (y == -1), 0, y)).conjugate()
         else:
@@ -11896,7 +11970,7 @@ class SpecialXlog1PyBackward0(OperatorNode):
         node.x = node.y = FREED
 
 
-class SpecialXlogyBackward0(OperatorNode):
+class SpecialXlogyBackward0(TwoEdges):
     """special_xlogy(Tensor x, Tensor y) -> Tensor
 
     x: grad * conj(log(where((x == 0) & (y == 0), 1, y)))
@@ -11910,10 +11984,10 @@ class SpecialXlogyBackward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         y = xp.load(node, node.y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(xp.log(xp.where((x == 0) & (y == 0), 1, y)))
             if to_x is not None
@@ -11940,7 +12014,7 @@ class SpecialXlogyBackward0(OperatorNode):
             y = y._array
         else:
             y = xp.load(node, y, node.y_v)
-        (to_x, _), (to_y, _) = node._edges
+        to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log(xp.where((x == 0) & (y == 0), 1, y)).conjugate()
         else:
@@ -11957,7 +12031,7 @@ class SpecialXlogyBackward0(OperatorNode):
         node.x = node.y = FREED
 
 
-class SpecialY0Backward0(OperatorNode):
+class SpecialY0Backward0(OneEdge):
     """special_y0(Tensor x) -> Tensor
 
     x: grad * (-special_y1(x))
@@ -11970,7 +12044,7 @@ class SpecialY0Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * -xp.special_y1(x),)
 
@@ -11993,7 +12067,7 @@ class SpecialY0Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialY1Backward0(OperatorNode):
+class SpecialY1Backward0(OneEdge):
     """special_y1(Tensor x) -> Tensor
 
     x: grad * ((special_y0(x) - special_yv(2, x)) / 2)
@@ -12006,7 +12080,7 @@ class SpecialY1Backward0(OperatorNode):
 
     def backward(node, xp, grad):
         if grad is None:
-            return (None,) * len(node._edges)
+            return (None,)
         x = xp.load(node, node.x, node.x_v)
         return (grad * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2),)
 
@@ -12029,7 +12103,7 @@ class SpecialY1Backward0(OperatorNode):
         node.x = FREED
 
 
-class SpecialYnBackward0(OperatorNode):
+class SpecialYnBackward0(TwoEdges):
     """special_yn(Tensor n, Tensor x) -> Tensor
 
     n: not_implemented('scipy.special.yn in n')
@@ -12041,11 +12115,11 @@ class SpecialYnBackward0(OperatorNode):
     _saves_tensors = ("n", "x")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         n = xp.load(node, node.n, node.n_v)
         x = xp.load(node, node.x, node.x_v)
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yn in n") if to_n is not None else None,
             grad * ((xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2)
@@ -12054,7 +12128,7 @@ class SpecialYnBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_n, _), (to_x, _) = node._edges
+        to_n, to_x = node._edge0, node._edge1
         if to_n is not None:
             grad_of_n = xp.not_implemented("scipy.special.yn in n")
         else:
@@ -12091,7 +12165,7 @@ class SpecialYnBackward0(OperatorNode):
         node.n = node.x = FREED
 
 
-class SpecialYvBackward0(OperatorNode):
+class SpecialYvBackward0(TwoEdges):
     """special_yv(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.yv in v')
@@ -12103,11 +12177,11 @@ class SpecialYvBackward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yv in v") if to_v is not None else None,
             grad * xp.conj((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2)
@@ -12116,7 +12190,7 @@ class SpecialYvBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.yv in v")
         else:
@@ -12151,7 +12225,7 @@ class SpecialYvBackward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialYveBackward0(OperatorNode):
+class SpecialYveBackward0(TwoEdges):
     """special_yve(Tensor v, Tensor z) -> Tensor
 
     v: not_implemented('scipy.special.yve in v')
@@ -12163,11 +12237,11 @@ class SpecialYveBackward0(OperatorNode):
     _saves_tensors = ("v", "z")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         v = xp.load(node, node.v, node.v_v)
         z = xp.load(node, node.z, node.z_v)
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yve in v") if to_v is not None else None,
             grad
@@ -12183,7 +12257,7 @@ class SpecialYveBackward0(OperatorNode):
         )
 
     def run(node, xp, grad, keep):
-        (to_v, _), (to_z, _) = node._edges
+        to_v, to_z = node._edge0, node._edge1
         if to_v is not None:
             grad_of_v = xp.not_implemented("scipy.special.yve in v")
         else:
@@ -12224,7 +12298,7 @@ class SpecialYveBackward0(OperatorNode):
         node.v = node.z = FREED
 
 
-class SpecialZetaBackward0(OperatorNode):
+class SpecialZetaBackward0(TwoEdges):
     """special_zeta(Tensor x, Tensor q) -> Tensor
 
     q: grad * (-x * special_zeta(x + 1, q))
@@ -12236,18 +12310,18 @@ class SpecialZetaBackward0(OperatorNode):
     _saves_tensors = ("x", "q")
 
     def backward(node, xp, grad):
-        if grad is None and node._edges[0][0] is None:
-            return (None,) * len(node._edges)
+        if grad is None and node._edge0 is None:
+            return (None, None)
         x = xp.load(node, node.x, node.x_v)
         q = xp.load(node, node.q, node.q_v)
-        (to_x, _), (to_q, _) = node._edges
+        to_x, to_q = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.zeta in x") if to_x is not None else None,
             grad * (-x * xp.special_zeta(x + 1, q)) if to_q is not None else None,
         )
 
     def run(node, xp, grad, keep):
-        (to_x, _), (to_q, _) = node._edges
+        to_x, to_q = node._edge0, node._edge1
         if to_q is not None:
             x = node.x
             if (
@@ -12288,10 +12362,8 @@ def special_agm_cpu(a, b):
 
 def special_agm_node(a, b):
     node = SpecialAgmBackward0()
-    node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12302,10 +12374,8 @@ def special_agm_node(a, b):
 
 def special_agm_record(a, b):
     node = SpecialAgmBackward0()
-    node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12319,12 +12389,12 @@ def special_agm_record(a, b):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -12346,7 +12416,7 @@ def special_airy_cpu(z):
 
 def special_airy_node(z):
     node = SpecialAiryBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -12355,7 +12425,7 @@ def special_airy_node(z):
 
 def special_airy_record(z):
     node = SpecialAiryBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -12383,7 +12453,7 @@ def special_airye_cpu(z):
 
 def special_airye_node(z):
     node = SpecialAiryeBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -12392,7 +12462,7 @@ def special_airye_node(z):
 
 def special_airye_record(z):
     node = SpecialAiryeBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -12426,22 +12496,22 @@ def special_bdtr_cpu(k, n, p):
 def special_bdtr_node(k, n, p):
     node = SpecialBdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -12452,22 +12522,22 @@ def special_bdtr_node(k, n, p):
 def special_bdtr_record(k, n, p):
     node = SpecialBdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -12480,7 +12550,7 @@ def special_bdtr_record(k, n, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -12502,22 +12572,22 @@ def special_bdtrc_cpu(k, n, p):
 def special_bdtrc_node(k, n, p):
     node = SpecialBdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -12528,22 +12598,22 @@ def special_bdtrc_node(k, n, p):
 def special_bdtrc_record(k, n, p):
     node = SpecialBdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -12556,7 +12626,7 @@ def special_bdtrc_record(k, n, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -12578,17 +12648,17 @@ def special_bdtri_cpu(k, n, y):
 def special_bdtri_node(k, n, y):
     node = SpecialBdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
@@ -12599,17 +12669,17 @@ def special_bdtri_node(k, n, y):
 def special_bdtri_record(k, n, y):
     node = SpecialBdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
@@ -12622,13 +12692,13 @@ def special_bdtri_record(k, n, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -12648,7 +12718,7 @@ def special_bei_cpu(x):
 
 def special_bei_node(x):
     node = SpecialBeiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12657,7 +12727,7 @@ def special_bei_node(x):
 
 def special_bei_record(x):
     node = SpecialBeiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12669,7 +12739,7 @@ def special_bei_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -12690,7 +12760,7 @@ def special_beip_cpu(x):
 
 def special_beip_node(x):
     node = SpecialBeipBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12699,7 +12769,7 @@ def special_beip_node(x):
 
 def special_beip_record(x):
     node = SpecialBeipBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12711,7 +12781,7 @@ def special_beip_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -12732,7 +12802,7 @@ def special_ber_cpu(x):
 
 def special_ber_node(x):
     node = SpecialBerBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12741,7 +12811,7 @@ def special_ber_node(x):
 
 def special_ber_record(x):
     node = SpecialBerBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12753,7 +12823,7 @@ def special_ber_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -12774,7 +12844,7 @@ def special_berp_cpu(x):
 
 def special_berp_node(x):
     node = SpecialBerpBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12783,7 +12853,7 @@ def special_berp_node(x):
 
 def special_berp_record(x):
     node = SpecialBerpBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -12795,7 +12865,7 @@ def special_berp_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -12817,22 +12887,22 @@ def special_besselpoly_cpu(a, lmb, nu):
 def special_besselpoly_node(a, lmb, nu):
     node = SpecialBesselpolyBackward0()
     node._edges = to_a, to_lmb, to_nu = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else NO_EDGE),
-        nu._edge or (edge_of(nu) if nu._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else None),
+        nu._edge or (edge_of(nu) if nu._flags & EDGED else None),
     )
     node._hooks = None
-    if to_a[0] is not None:
+    if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_a[0] is not None:
+    if to_a is not None:
         node.lmb = lmb
         node.lmb_v = 0 if lmb._counter is None else lmb._counter[0]
     else:
         node.lmb, node.lmb_v = None, 0
-    if to_a[0] is not None:
+    if to_a is not None:
         node.nu = nu
         node.nu_v = 0 if nu._counter is None else nu._counter[0]
     else:
@@ -12843,22 +12913,22 @@ def special_besselpoly_node(a, lmb, nu):
 def special_besselpoly_record(a, lmb, nu):
     node = SpecialBesselpolyBackward0()
     node._edges = to_a, to_lmb, to_nu = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else NO_EDGE),
-        nu._edge or (edge_of(nu) if nu._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else None),
+        nu._edge or (edge_of(nu) if nu._flags & EDGED else None),
     )
     node._hooks = None
-    if to_a[0] is not None:
+    if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_a[0] is not None:
+    if to_a is not None:
         node.lmb = lmb
         node.lmb_v = 0 if lmb._counter is None else lmb._counter[0]
     else:
         node.lmb, node.lmb_v = None, 0
-    if to_a[0] is not None:
+    if to_a is not None:
         node.nu = nu
         node.nu_v = 0 if nu._counter is None else nu._counter[0]
     else:
@@ -12871,7 +12941,7 @@ def special_besselpoly_record(a, lmb, nu):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -12894,10 +12964,8 @@ def special_beta_cpu(a, b):
 
 def special_beta_node(a, b):
     node = SpecialBetaBackward0()
-    node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12908,10 +12976,8 @@ def special_beta_node(a, b):
 
 def special_beta_record(a, b):
     node = SpecialBetaBackward0()
-    node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12925,12 +12991,12 @@ def special_beta_record(a, b):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -12955,22 +13021,22 @@ def special_betainc_cpu(a, b, x):
 def special_betainc_node(a, b, x):
     node = SpecialBetaincBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -12981,22 +13047,22 @@ def special_betainc_node(a, b, x):
 def special_betainc_record(a, b, x):
     node = SpecialBetaincBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -13009,7 +13075,7 @@ def special_betainc_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13031,22 +13097,22 @@ def special_betaincc_cpu(a, b, x):
 def special_betaincc_node(a, b, x):
     node = SpecialBetainccBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -13057,22 +13123,22 @@ def special_betaincc_node(a, b, x):
 def special_betaincc_record(a, b, x):
     node = SpecialBetainccBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -13085,7 +13151,7 @@ def special_betaincc_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13107,17 +13173,17 @@ def special_betainccinv_cpu(a, b, y):
 def special_betainccinv_node(a, b, y):
     node = SpecialBetainccinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -13128,17 +13194,17 @@ def special_betainccinv_node(a, b, y):
 def special_betainccinv_record(a, b, y):
     node = SpecialBetainccinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -13151,13 +13217,13 @@ def special_betainccinv_record(a, b, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13178,17 +13244,17 @@ def special_betaincinv_cpu(a, b, y):
 def special_betaincinv_node(a, b, y):
     node = SpecialBetaincinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -13199,17 +13265,17 @@ def special_betaincinv_node(a, b, y):
 def special_betaincinv_record(a, b, y):
     node = SpecialBetaincinvBackward0()
     node._edges = to_a, to_b, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -13222,13 +13288,13 @@ def special_betaincinv_record(a, b, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13248,10 +13314,8 @@ def special_betaln_cpu(a, b):
 
 def special_betaln_node(a, b):
     node = SpecialBetalnBackward0()
-    node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13262,10 +13326,8 @@ def special_betaln_node(a, b):
 
 def special_betaln_record(a, b):
     node = SpecialBetalnBackward0()
-    node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13279,7 +13341,7 @@ def special_betaln_record(a, b):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13306,10 +13368,8 @@ def special_binom_cpu(x, y):
 
 def special_binom_node(x, y):
     node = SpecialBinomBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13320,10 +13380,8 @@ def special_binom_node(x, y):
 
 def special_binom_record(x, y):
     node = SpecialBinomBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13337,12 +13395,12 @@ def special_binom_record(x, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -13366,10 +13424,8 @@ def special_boxcox_cpu(x, lmbda):
 
 def special_boxcox_node(x, lmbda):
     node = SpecialBoxcoxBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13380,10 +13436,8 @@ def special_boxcox_node(x, lmbda):
 
 def special_boxcox_record(x, lmbda):
     node = SpecialBoxcoxBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13397,7 +13451,7 @@ def special_boxcox_record(x, lmbda):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13422,10 +13476,8 @@ def special_boxcox1p_cpu(x, lmbda):
 
 def special_boxcox1p_node(x, lmbda):
     node = SpecialBoxcox1PBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13436,10 +13488,8 @@ def special_boxcox1p_node(x, lmbda):
 
 def special_boxcox1p_record(x, lmbda):
     node = SpecialBoxcox1PBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13453,7 +13503,7 @@ def special_boxcox1p_record(x, lmbda):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13478,17 +13528,15 @@ def special_chdtr_cpu(v, x):
 
 def special_chdtr_node(v, x):
     node = SpecialChdtrBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -13498,17 +13546,15 @@ def special_chdtr_node(v, x):
 
 def special_chdtr_record(v, x):
     node = SpecialChdtrBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -13521,7 +13567,7 @@ def special_chdtr_record(v, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13542,17 +13588,15 @@ def special_chdtrc_cpu(v, x):
 
 def special_chdtrc_node(v, x):
     node = SpecialChdtrcBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -13562,17 +13606,15 @@ def special_chdtrc_node(v, x):
 
 def special_chdtrc_record(v, x):
     node = SpecialChdtrcBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -13585,7 +13627,7 @@ def special_chdtrc_record(v, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13606,12 +13648,10 @@ def special_chdtri_cpu(v, p):
 
 def special_chdtri_node(v, p):
     node = SpecialChdtriBackward0()
-    node._edges = to_v, to_p = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
@@ -13621,12 +13661,10 @@ def special_chdtri_node(v, p):
 
 def special_chdtri_record(v, p):
     node = SpecialChdtriBackward0()
-    node._edges = to_v, to_p = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
@@ -13639,13 +13677,13 @@ def special_chdtri_record(v, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13666,9 +13704,9 @@ def special_chndtr_cpu(x, df, nc):
 def special_chndtr_node(x, df, nc):
     node = SpecialChndtrBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -13683,9 +13721,9 @@ def special_chndtr_node(x, df, nc):
 def special_chndtr_record(x, df, nc):
     node = SpecialChndtrBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -13702,13 +13740,13 @@ def special_chndtr_record(x, df, nc):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13731,9 +13769,9 @@ def special_chndtrinc_cpu(x, df, p):
 def special_chndtrinc_node(x, df, p):
     node = SpecialChndtrincBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -13748,9 +13786,9 @@ def special_chndtrinc_node(x, df, p):
 def special_chndtrinc_record(x, df, p):
     node = SpecialChndtrincBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -13767,12 +13805,12 @@ def special_chndtrinc_record(x, df, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -13793,12 +13831,12 @@ def special_chndtrix_cpu(p, df, nc):
 def special_chndtrix_node(p, df, nc):
     node = SpecialChndtrixBackward0()
     node._edges = to_p, to_df, to_nc = (
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
     node._hooks = None
-    if to_nc[0] is not None:
+    if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -13813,12 +13851,12 @@ def special_chndtrix_node(p, df, nc):
 def special_chndtrix_record(p, df, nc):
     node = SpecialChndtrixBackward0()
     node._edges = to_p, to_df, to_nc = (
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
     node._hooks = None
-    if to_nc[0] is not None:
+    if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -13835,12 +13873,12 @@ def special_chndtrix_record(p, df, nc):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -13860,7 +13898,7 @@ def special_cosdg_cpu(x):
 
 def special_cosdg_node(x):
     node = SpecialCosdgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13869,7 +13907,7 @@ def special_cosdg_node(x):
 
 def special_cosdg_record(x):
     node = SpecialCosdgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13881,7 +13919,7 @@ def special_cosdg_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13902,7 +13940,7 @@ def special_cosm1_cpu(x):
 
 def special_cosm1_node(x):
     node = SpecialCosm1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13911,7 +13949,7 @@ def special_cosm1_node(x):
 
 def special_cosm1_record(x):
     node = SpecialCosm1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13923,7 +13961,7 @@ def special_cosm1_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -13944,14 +13982,14 @@ def special_cotdg_cpu(x):
 
 def special_cotdg_node(x):
     node = SpecialCotdgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     return node
 
 
 def special_cotdg_record(x):
     node = SpecialCotdgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     array = scipy.special._ufuncs.cotdg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -13961,12 +13999,12 @@ def special_cotdg_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -13984,7 +14022,7 @@ def special_dawsn_cpu(x):
 
 def special_dawsn_node(x):
     node = SpecialDawsnBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -13993,7 +14031,7 @@ def special_dawsn_node(x):
 
 def special_dawsn_record(x):
     node = SpecialDawsnBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14005,12 +14043,12 @@ def special_dawsn_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -14028,7 +14066,7 @@ def special_ellipe_cpu(m):
 
 def special_ellipe_node(m):
     node = SpecialEllipeBackward0()
-    node._edges = (m._edge or edge_of(m),)
+    node._edge0 = m._edge or edge_of(m)
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -14037,7 +14075,7 @@ def special_ellipe_node(m):
 
 def special_ellipe_record(m):
     node = SpecialEllipeBackward0()
-    node._edges = (m._edge or edge_of(m),)
+    node._edge0 = m._edge or edge_of(m)
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -14049,7 +14087,7 @@ def special_ellipe_record(m):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14070,10 +14108,8 @@ def special_ellipeinc_cpu(phi, m):
 
 def special_ellipeinc_node(phi, m):
     node = SpecialEllipeincBackward0()
-    node._edges = (
-        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -14084,10 +14120,8 @@ def special_ellipeinc_node(phi, m):
 
 def special_ellipeinc_record(phi, m):
     node = SpecialEllipeincBackward0()
-    node._edges = (
-        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -14101,7 +14135,7 @@ def special_ellipeinc_record(phi, m):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14126,10 +14160,8 @@ def special_ellipj_cpu(u, m):
 
 def special_ellipj_node(u, m):
     node = SpecialEllipjBackward0()
-    node._edges = (
-        u._edge or (edge_of(u) if u._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -14138,10 +14170,8 @@ def special_ellipj_node(u, m):
 
 def special_ellipj_record(u, m):
     node = SpecialEllipjBackward0()
-    node._edges = (
-        u._edge or (edge_of(u) if u._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -14175,7 +14205,7 @@ def special_ellipk_cpu(m):
 
 def special_ellipk_node(m):
     node = SpecialEllipkBackward0()
-    node._edges = (m._edge or edge_of(m),)
+    node._edge0 = m._edge or edge_of(m)
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -14184,7 +14214,7 @@ def special_ellipk_node(m):
 
 def special_ellipk_record(m):
     node = SpecialEllipkBackward0()
-    node._edges = (m._edge or edge_of(m),)
+    node._edge0 = m._edge or edge_of(m)
     node._hooks = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
@@ -14196,7 +14226,7 @@ def special_ellipk_record(m):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14217,10 +14247,8 @@ def special_ellipkinc_cpu(phi, m):
 
 def special_ellipkinc_node(phi, m):
     node = SpecialEllipkincBackward0()
-    node._edges = (
-        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -14231,10 +14259,8 @@ def special_ellipkinc_node(phi, m):
 
 def special_ellipkinc_record(phi, m):
     node = SpecialEllipkincBackward0()
-    node._edges = (
-        phi._edge or (edge_of(phi) if phi._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -14248,7 +14274,7 @@ def special_ellipkinc_record(phi, m):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14273,7 +14299,7 @@ def special_ellipkm1_cpu(p):
 
 def special_ellipkm1_node(p):
     node = SpecialEllipkm1Backward0()
-    node._edges = (p._edge or edge_of(p),)
+    node._edge0 = p._edge or edge_of(p)
     node._hooks = None
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
@@ -14282,7 +14308,7 @@ def special_ellipkm1_node(p):
 
 def special_ellipkm1_record(p):
     node = SpecialEllipkm1Backward0()
-    node._edges = (p._edge or edge_of(p),)
+    node._edge0 = p._edge or edge_of(p)
     node._hooks = None
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
@@ -14294,7 +14320,7 @@ def special_ellipkm1_record(p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14315,10 +14341,8 @@ def special_elliprc_cpu(x, y):
 
 def special_elliprc_node(x, y):
     node = SpecialElliprcBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14329,10 +14353,8 @@ def special_elliprc_node(x, y):
 
 def special_elliprc_record(x, y):
     node = SpecialElliprcBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14346,7 +14368,7 @@ def special_elliprc_record(x, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14372,9 +14394,9 @@ def special_elliprd_cpu(x, y, z):
 def special_elliprd_node(x, y, z):
     node = SpecialElliprdBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14389,9 +14411,9 @@ def special_elliprd_node(x, y, z):
 def special_elliprd_record(x, y, z):
     node = SpecialElliprdBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14408,13 +14430,13 @@ def special_elliprd_record(x, y, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -14445,9 +14467,9 @@ def special_elliprf_cpu(x, y, z):
 def special_elliprf_node(x, y, z):
     node = SpecialElliprfBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14462,9 +14484,9 @@ def special_elliprf_node(x, y, z):
 def special_elliprf_record(x, y, z):
     node = SpecialElliprfBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14481,7 +14503,7 @@ def special_elliprf_record(x, y, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14513,9 +14535,9 @@ def special_elliprg_cpu(x, y, z):
 def special_elliprg_node(x, y, z):
     node = SpecialElliprgBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14530,9 +14552,9 @@ def special_elliprg_node(x, y, z):
 def special_elliprg_record(x, y, z):
     node = SpecialElliprgBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14549,7 +14571,7 @@ def special_elliprg_record(x, y, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14587,10 +14609,10 @@ def special_elliprj_cpu(x, y, z, p):
 def special_elliprj_node(x, y, z, p):
     node = SpecialElliprjBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14607,10 +14629,10 @@ def special_elliprj_node(x, y, z, p):
 def special_elliprj_record(x, y, z, p):
     node = SpecialElliprjBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -14629,12 +14651,12 @@ def special_elliprj_record(x, y, z, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -14665,7 +14687,7 @@ def special_entr_cpu(x):
 
 def special_entr_node(x):
     node = SpecialEntrBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14674,7 +14696,7 @@ def special_entr_node(x):
 
 def special_entr_record(x):
     node = SpecialEntrBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14686,7 +14708,7 @@ def special_entr_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14707,7 +14729,7 @@ def special_erf_cpu(z):
 
 def special_erf_node(z):
     node = SpecialErfBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -14716,7 +14738,7 @@ def special_erf_node(z):
 
 def special_erf_record(z):
     node = SpecialErfBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -14728,7 +14750,7 @@ def special_erf_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14749,7 +14771,7 @@ def special_erfc_cpu(x):
 
 def special_erfc_node(x):
     node = SpecialErfcBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14758,7 +14780,7 @@ def special_erfc_node(x):
 
 def special_erfc_record(x):
     node = SpecialErfcBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14770,7 +14792,7 @@ def special_erfc_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14791,14 +14813,14 @@ def special_erfcinv_cpu(y):
 
 def special_erfcinv_node(y):
     node = SpecialErfcinvBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     return node
 
 
 def special_erfcinv_record(y):
     node = SpecialErfcinvBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     array = scipy.special._ufuncs.erfcinv(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -14808,12 +14830,12 @@ def special_erfcinv_record(y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -14831,7 +14853,7 @@ def special_erfcx_cpu(x):
 
 def special_erfcx_node(x):
     node = SpecialErfcxBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14840,7 +14862,7 @@ def special_erfcx_node(x):
 
 def special_erfcx_record(x):
     node = SpecialErfcxBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14852,12 +14874,12 @@ def special_erfcx_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -14875,7 +14897,7 @@ def special_erfi_cpu(z):
 
 def special_erfi_node(z):
     node = SpecialErfiBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -14884,7 +14906,7 @@ def special_erfi_node(z):
 
 def special_erfi_record(z):
     node = SpecialErfiBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -14896,7 +14918,7 @@ def special_erfi_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -14917,14 +14939,14 @@ def special_erfinv_cpu(y):
 
 def special_erfinv_node(y):
     node = SpecialErfinvBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     return node
 
 
 def special_erfinv_record(y):
     node = SpecialErfinvBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     array = scipy.special._ufuncs.erfinv(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -14934,12 +14956,12 @@ def special_erfinv_record(y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -14957,17 +14979,15 @@ def special_eval_chebyc_cpu(n, x):
 
 def special_eval_chebyc_node(n, x):
     node = SpecialEvalChebycBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -14977,17 +14997,15 @@ def special_eval_chebyc_node(n, x):
 
 def special_eval_chebyc_record(n, x):
     node = SpecialEvalChebycBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15000,7 +15018,7 @@ def special_eval_chebyc_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15021,17 +15039,15 @@ def special_eval_chebys_cpu(n, x):
 
 def special_eval_chebys_node(n, x):
     node = SpecialEvalChebysBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15041,17 +15057,15 @@ def special_eval_chebys_node(n, x):
 
 def special_eval_chebys_record(n, x):
     node = SpecialEvalChebysBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15064,7 +15078,7 @@ def special_eval_chebys_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15085,17 +15099,15 @@ def special_eval_chebyt_cpu(n, x):
 
 def special_eval_chebyt_node(n, x):
     node = SpecialEvalChebytBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15105,17 +15117,15 @@ def special_eval_chebyt_node(n, x):
 
 def special_eval_chebyt_record(n, x):
     node = SpecialEvalChebytBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15128,7 +15138,7 @@ def special_eval_chebyt_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15149,17 +15159,15 @@ def special_eval_chebyu_cpu(n, x):
 
 def special_eval_chebyu_node(n, x):
     node = SpecialEvalChebyuBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15169,17 +15177,15 @@ def special_eval_chebyu_node(n, x):
 
 def special_eval_chebyu_record(n, x):
     node = SpecialEvalChebyuBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15192,7 +15198,7 @@ def special_eval_chebyu_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15214,22 +15220,22 @@ def special_eval_gegenbauer_cpu(n, alpha, x):
 def special_eval_gegenbauer_node(n, alpha, x):
     node = SpecialEvalGegenbauerBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
     else:
         node.alpha, node.alpha_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15240,22 +15246,22 @@ def special_eval_gegenbauer_node(n, alpha, x):
 def special_eval_gegenbauer_record(n, alpha, x):
     node = SpecialEvalGegenbauerBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
     else:
         node.alpha, node.alpha_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15268,7 +15274,7 @@ def special_eval_gegenbauer_record(n, alpha, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15292,22 +15298,22 @@ def special_eval_genlaguerre_cpu(n, alpha, x):
 def special_eval_genlaguerre_node(n, alpha, x):
     node = SpecialEvalGenlaguerreBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
     else:
         node.alpha, node.alpha_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15318,22 +15324,22 @@ def special_eval_genlaguerre_node(n, alpha, x):
 def special_eval_genlaguerre_record(n, alpha, x):
     node = SpecialEvalGenlaguerreBackward0()
     node._edges = to_n, to_alpha, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
     else:
         node.alpha, node.alpha_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15346,7 +15352,7 @@ def special_eval_genlaguerre_record(n, alpha, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15367,17 +15373,15 @@ def special_eval_hermite_cpu(n, x):
 
 def special_eval_hermite_node(n, x):
     node = SpecialEvalHermiteBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15387,17 +15391,15 @@ def special_eval_hermite_node(n, x):
 
 def special_eval_hermite_record(n, x):
     node = SpecialEvalHermiteBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15410,7 +15412,7 @@ def special_eval_hermite_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15431,17 +15433,15 @@ def special_eval_hermitenorm_cpu(n, x):
 
 def special_eval_hermitenorm_node(n, x):
     node = SpecialEvalHermitenormBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15451,17 +15451,15 @@ def special_eval_hermitenorm_node(n, x):
 
 def special_eval_hermitenorm_record(n, x):
     node = SpecialEvalHermitenormBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15474,7 +15472,7 @@ def special_eval_hermitenorm_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15496,28 +15494,28 @@ def special_eval_jacobi_cpu(n, alpha, beta, x):
 def special_eval_jacobi_node(n, alpha, beta, x):
     node = SpecialEvalJacobiBackward0()
     node._edges = to_n, to_alpha, to_beta, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
-        beta._edge or (edge_of(beta) if beta._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
+        beta._edge or (edge_of(beta) if beta._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
     else:
         node.alpha, node.alpha_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.beta = beta
         node.beta_v = 0 if beta._counter is None else beta._counter[0]
     else:
         node.beta, node.beta_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15528,28 +15526,28 @@ def special_eval_jacobi_node(n, alpha, beta, x):
 def special_eval_jacobi_record(n, alpha, beta, x):
     node = SpecialEvalJacobiBackward0()
     node._edges = to_n, to_alpha, to_beta, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else NO_EDGE),
-        beta._edge or (edge_of(beta) if beta._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
+        beta._edge or (edge_of(beta) if beta._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
     else:
         node.alpha, node.alpha_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.beta = beta
         node.beta_v = 0 if beta._counter is None else beta._counter[0]
     else:
         node.beta, node.beta_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15562,7 +15560,7 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15590,17 +15588,15 @@ def special_eval_laguerre_cpu(n, x):
 
 def special_eval_laguerre_node(n, x):
     node = SpecialEvalLaguerreBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15610,17 +15606,15 @@ def special_eval_laguerre_node(n, x):
 
 def special_eval_laguerre_record(n, x):
     node = SpecialEvalLaguerreBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15633,7 +15627,7 @@ def special_eval_laguerre_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15654,17 +15648,15 @@ def special_eval_legendre_cpu(n, x):
 
 def special_eval_legendre_node(n, x):
     node = SpecialEvalLegendreBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15674,17 +15666,15 @@ def special_eval_legendre_node(n, x):
 
 def special_eval_legendre_record(n, x):
     node = SpecialEvalLegendreBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15697,7 +15687,7 @@ def special_eval_legendre_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15718,17 +15708,15 @@ def special_eval_sh_chebyt_cpu(n, x):
 
 def special_eval_sh_chebyt_node(n, x):
     node = SpecialEvalShChebytBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15738,17 +15726,15 @@ def special_eval_sh_chebyt_node(n, x):
 
 def special_eval_sh_chebyt_record(n, x):
     node = SpecialEvalShChebytBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15761,7 +15747,7 @@ def special_eval_sh_chebyt_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15782,17 +15768,15 @@ def special_eval_sh_chebyu_cpu(n, x):
 
 def special_eval_sh_chebyu_node(n, x):
     node = SpecialEvalShChebyuBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15802,17 +15786,15 @@ def special_eval_sh_chebyu_node(n, x):
 
 def special_eval_sh_chebyu_record(n, x):
     node = SpecialEvalShChebyuBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15825,7 +15807,7 @@ def special_eval_sh_chebyu_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15849,28 +15831,28 @@ def special_eval_sh_jacobi_cpu(n, p, q, x):
 def special_eval_sh_jacobi_node(n, p, q, x):
     node = SpecialEvalShJacobiBackward0()
     node._edges = to_n, to_p, to_q, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15881,28 +15863,28 @@ def special_eval_sh_jacobi_node(n, p, q, x):
 def special_eval_sh_jacobi_record(n, p, q, x):
     node = SpecialEvalShJacobiBackward0()
     node._edges = to_n, to_p, to_q, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
         node.p, node.p_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15915,7 +15897,7 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -15943,17 +15925,15 @@ def special_eval_sh_legendre_cpu(n, x):
 
 def special_eval_sh_legendre_node(n, x):
     node = SpecialEvalShLegendreBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15963,17 +15943,15 @@ def special_eval_sh_legendre_node(n, x):
 
 def special_eval_sh_legendre_record(n, x):
     node = SpecialEvalShLegendreBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -15986,7 +15964,7 @@ def special_eval_sh_legendre_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16009,7 +15987,7 @@ def special_exp1_cpu(z):
 
 def special_exp1_node(z):
     node = SpecialExp1Backward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16018,7 +15996,7 @@ def special_exp1_node(z):
 
 def special_exp1_record(z):
     node = SpecialExp1Backward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16030,7 +16008,7 @@ def special_exp1_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16051,14 +16029,14 @@ def special_exp10_cpu(x):
 
 def special_exp10_node(x):
     node = SpecialExp10Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     return node
 
 
 def special_exp10_record(x):
     node = SpecialExp10Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     array = scipy.special._ufuncs.exp10(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -16068,12 +16046,12 @@ def special_exp10_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -16091,7 +16069,7 @@ def special_expi_cpu(x):
 
 def special_expi_node(x):
     node = SpecialExpiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16100,7 +16078,7 @@ def special_expi_node(x):
 
 def special_expi_record(x):
     node = SpecialExpiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16112,7 +16090,7 @@ def special_expi_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16133,7 +16111,7 @@ def special_expit_cpu(x):
 
 def special_expit_node(x):
     node = SpecialExpitBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16142,7 +16120,7 @@ def special_expit_node(x):
 
 def special_expit_record(x):
     node = SpecialExpitBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16154,12 +16132,12 @@ def special_expit_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -16177,17 +16155,15 @@ def special_expn_cpu(n, x):
 
 def special_expn_node(n, x):
     node = SpecialExpnBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16197,17 +16173,15 @@ def special_expn_node(n, x):
 
 def special_expn_record(n, x):
     node = SpecialExpnBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16220,13 +16194,13 @@ def special_expn_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16250,7 +16224,7 @@ def special_exprel_cpu(x):
 
 def special_exprel_node(x):
     node = SpecialExprelBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16259,7 +16233,7 @@ def special_exprel_node(x):
 
 def special_exprel_record(x):
     node = SpecialExprelBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16271,7 +16245,7 @@ def special_exprel_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16293,22 +16267,22 @@ def special_fdtr_cpu(dfn, dfd, x):
 def special_fdtr_node(dfn, dfd, x):
     node = SpecialFdtrBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     else:
         node.dfn, node.dfn_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
         node.dfd, node.dfd_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16319,22 +16293,22 @@ def special_fdtr_node(dfn, dfd, x):
 def special_fdtr_record(dfn, dfd, x):
     node = SpecialFdtrBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     else:
         node.dfn, node.dfn_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
         node.dfd, node.dfd_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16347,7 +16321,7 @@ def special_fdtr_record(dfn, dfd, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16369,22 +16343,22 @@ def special_fdtrc_cpu(dfn, dfd, x):
 def special_fdtrc_node(dfn, dfd, x):
     node = SpecialFdtrcBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     else:
         node.dfn, node.dfn_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
         node.dfd, node.dfd_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16395,22 +16369,22 @@ def special_fdtrc_node(dfn, dfd, x):
 def special_fdtrc_record(dfn, dfd, x):
     node = SpecialFdtrcBackward0()
     node._edges = to_dfn, to_dfd, to_x = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     else:
         node.dfn, node.dfn_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
         node.dfd, node.dfd_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16423,7 +16397,7 @@ def special_fdtrc_record(dfn, dfd, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16445,17 +16419,17 @@ def special_fdtri_cpu(dfn, dfd, p):
 def special_fdtri_node(dfn, dfd, p):
     node = SpecialFdtriBackward0()
     node._edges = to_dfn, to_dfd, to_p = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     else:
         node.dfn, node.dfn_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
@@ -16466,17 +16440,17 @@ def special_fdtri_node(dfn, dfd, p):
 def special_fdtri_record(dfn, dfd, p):
     node = SpecialFdtriBackward0()
     node._edges = to_dfn, to_dfd, to_p = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     else:
         node.dfn, node.dfn_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     else:
@@ -16489,13 +16463,13 @@ def special_fdtri_record(dfn, dfd, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16515,7 +16489,7 @@ def special_fresnel_cpu(z):
 
 def special_fresnel_node(z):
     node = SpecialFresnelBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16524,7 +16498,7 @@ def special_fresnel_node(z):
 
 def special_fresnel_record(z):
     node = SpecialFresnelBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16546,7 +16520,7 @@ def special_gamma_cpu(z):
 
 def special_gamma_node(z):
     node = SpecialGammaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16555,7 +16529,7 @@ def special_gamma_node(z):
 
 def special_gamma_record(z):
     node = SpecialGammaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16567,12 +16541,12 @@ def special_gamma_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -16590,17 +16564,15 @@ def special_gammainc_cpu(a, x):
 
 def special_gammainc_node(a, x):
     node = SpecialGammaincBackward0()
-    node._edges = to_a, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16610,17 +16582,15 @@ def special_gammainc_node(a, x):
 
 def special_gammainc_record(a, x):
     node = SpecialGammaincBackward0()
-    node._edges = to_a, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16633,7 +16603,7 @@ def special_gammainc_record(a, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16654,17 +16624,15 @@ def special_gammaincc_cpu(a, x):
 
 def special_gammaincc_node(a, x):
     node = SpecialGammainccBackward0()
-    node._edges = to_a, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16674,17 +16642,15 @@ def special_gammaincc_node(a, x):
 
 def special_gammaincc_record(a, x):
     node = SpecialGammainccBackward0()
-    node._edges = to_a, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -16697,7 +16663,7 @@ def special_gammaincc_record(a, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16718,12 +16684,10 @@ def special_gammainccinv_cpu(a, y):
 
 def special_gammainccinv_node(a, y):
     node = SpecialGammainccinvBackward0()
-    node._edges = to_a, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
@@ -16733,12 +16697,10 @@ def special_gammainccinv_node(a, y):
 
 def special_gammainccinv_record(a, y):
     node = SpecialGammainccinvBackward0()
-    node._edges = to_a, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
@@ -16751,13 +16713,13 @@ def special_gammainccinv_record(a, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16777,12 +16739,10 @@ def special_gammaincinv_cpu(a, y):
 
 def special_gammaincinv_node(a, y):
     node = SpecialGammaincinvBackward0()
-    node._edges = to_a, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
@@ -16792,12 +16752,10 @@ def special_gammaincinv_node(a, y):
 
 def special_gammaincinv_record(a, y):
     node = SpecialGammaincinvBackward0()
-    node._edges = to_a, to_y = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
@@ -16810,13 +16768,13 @@ def special_gammaincinv_record(a, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16836,7 +16794,7 @@ def special_gammaln_cpu(x):
 
 def special_gammaln_node(x):
     node = SpecialGammalnBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16845,7 +16803,7 @@ def special_gammaln_node(x):
 
 def special_gammaln_record(x):
     node = SpecialGammalnBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16857,7 +16815,7 @@ def special_gammaln_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16878,14 +16836,14 @@ def special_gammasgn_cpu(x):
 
 def special_gammasgn_node(x):
     node = SpecialGammasgnBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     return node
 
 
 def special_gammasgn_record(x):
     node = SpecialGammasgnBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     array = scipy.special._ufuncs.gammasgn(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -16895,7 +16853,7 @@ def special_gammasgn_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16917,9 +16875,9 @@ def special_gdtr_cpu(a, b, x):
 def special_gdtr_node(a, b, x):
     node = SpecialGdtrBackward0()
     node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.a = a
@@ -16934,9 +16892,9 @@ def special_gdtr_node(a, b, x):
 def special_gdtr_record(a, b, x):
     node = SpecialGdtrBackward0()
     node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.a = a
@@ -16953,7 +16911,7 @@ def special_gdtr_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -16975,9 +16933,9 @@ def special_gdtrc_cpu(a, b, x):
 def special_gdtrc_node(a, b, x):
     node = SpecialGdtrcBackward0()
     node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.a = a
@@ -16992,9 +16950,9 @@ def special_gdtrc_node(a, b, x):
 def special_gdtrc_record(a, b, x):
     node = SpecialGdtrcBackward0()
     node._edges = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.a = a
@@ -17011,7 +16969,7 @@ def special_gdtrc_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17033,12 +16991,12 @@ def special_gdtria_cpu(p, b, x):
 def special_gdtria_node(p, b, x):
     node = SpecialGdtriaBackward0()
     node._edges = to_p, to_b, to_x = (
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -17051,12 +17009,12 @@ def special_gdtria_node(p, b, x):
 def special_gdtria_record(p, b, x):
     node = SpecialGdtriaBackward0()
     node._edges = to_p, to_b, to_x = (
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -17071,12 +17029,12 @@ def special_gdtria_record(p, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -17095,14 +17053,14 @@ def special_gdtrix_cpu(a, b, p):
 def special_gdtrix_node(a, b, p):
     node = SpecialGdtrixBackward0()
     node._edges = to_a, to_b, to_p = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
-    if to_p[0] is not None:
+    if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -17113,14 +17071,14 @@ def special_gdtrix_node(a, b, p):
 def special_gdtrix_record(a, b, p):
     node = SpecialGdtrixBackward0()
     node._edges = to_a, to_b, to_p = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
-    if to_p[0] is not None:
+    if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
@@ -17133,12 +17091,12 @@ def special_gdtrix_record(a, b, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -17156,17 +17114,15 @@ def special_hankel1_cpu(v, z):
 
 def special_hankel1_node(v, z):
     node = SpecialHankel1Backward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17176,17 +17132,15 @@ def special_hankel1_node(v, z):
 
 def special_hankel1_record(v, z):
     node = SpecialHankel1Backward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17199,7 +17153,7 @@ def special_hankel1_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17220,17 +17174,15 @@ def special_hankel1e_cpu(v, z):
 
 def special_hankel1e_node(v, z):
     node = SpecialHankel1EBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17240,17 +17192,15 @@ def special_hankel1e_node(v, z):
 
 def special_hankel1e_record(v, z):
     node = SpecialHankel1EBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17263,13 +17213,13 @@ def special_hankel1e_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -17289,17 +17239,15 @@ def special_hankel2_cpu(v, z):
 
 def special_hankel2_node(v, z):
     node = SpecialHankel2Backward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17309,17 +17257,15 @@ def special_hankel2_node(v, z):
 
 def special_hankel2_record(v, z):
     node = SpecialHankel2Backward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17332,7 +17278,7 @@ def special_hankel2_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17353,17 +17299,15 @@ def special_hankel2e_cpu(v, z):
 
 def special_hankel2e_node(v, z):
     node = SpecialHankel2EBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17373,17 +17317,15 @@ def special_hankel2e_node(v, z):
 
 def special_hankel2e_record(v, z):
     node = SpecialHankel2EBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17396,13 +17338,13 @@ def special_hankel2e_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -17422,10 +17364,8 @@ def special_huber_cpu(delta, r):
 
 def special_huber_node(delta, r):
     node = SpecialHuberBackward0()
-    node._edges = (
-        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
-        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
+    node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -17436,10 +17376,8 @@ def special_huber_node(delta, r):
 
 def special_huber_record(delta, r):
     node = SpecialHuberBackward0()
-    node._edges = (
-        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
-        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
+    node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -17453,7 +17391,7 @@ def special_huber_record(delta, r):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17480,17 +17418,15 @@ def special_hyp0f1_cpu(v, z):
 
 def special_hyp0f1_node(v, z):
     node = SpecialHyp0F1Backward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17500,17 +17436,15 @@ def special_hyp0f1_node(v, z):
 
 def special_hyp0f1_record(v, z):
     node = SpecialHyp0F1Backward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17523,7 +17457,7 @@ def special_hyp0f1_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17545,22 +17479,22 @@ def special_hyp1f1_cpu(a, b, x):
 def special_hyp1f1_node(a, b, x):
     node = SpecialHyp1F1Backward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -17571,22 +17505,22 @@ def special_hyp1f1_node(a, b, x):
 def special_hyp1f1_record(a, b, x):
     node = SpecialHyp1F1Backward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -17599,7 +17533,7 @@ def special_hyp1f1_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17621,28 +17555,28 @@ def special_hyp2f1_cpu(a, b, c, z):
 def special_hyp2f1_node(a, b, c, z):
     node = SpecialHyp2F1Backward0()
     node._edges = to_a, to_b, to_c, to_z = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17653,28 +17587,28 @@ def special_hyp2f1_node(a, b, c, z):
 def special_hyp2f1_record(a, b, c, z):
     node = SpecialHyp2F1Backward0()
     node._edges = to_a, to_b, to_c, to_z = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -17687,7 +17621,7 @@ def special_hyp2f1_record(a, b, c, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17709,22 +17643,22 @@ def special_hyperu_cpu(a, b, x):
 def special_hyperu_node(a, b, x):
     node = SpecialHyperuBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -17735,22 +17669,22 @@ def special_hyperu_node(a, b, x):
 def special_hyperu_record(a, b, x):
     node = SpecialHyperuBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -17763,7 +17697,7 @@ def special_hyperu_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17784,7 +17718,7 @@ def special_i0_cpu(x):
 
 def special_i0_node(x):
     node = SpecialI0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17793,7 +17727,7 @@ def special_i0_node(x):
 
 def special_i0_record(x):
     node = SpecialI0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17805,7 +17739,7 @@ def special_i0_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17826,7 +17760,7 @@ def special_i0e_cpu(x):
 
 def special_i0e_node(x):
     node = SpecialI0EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17835,7 +17769,7 @@ def special_i0e_node(x):
 
 def special_i0e_record(x):
     node = SpecialI0EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17847,12 +17781,12 @@ def special_i0e_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -17870,7 +17804,7 @@ def special_i1_cpu(x):
 
 def special_i1_node(x):
     node = SpecialI1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17879,7 +17813,7 @@ def special_i1_node(x):
 
 def special_i1_record(x):
     node = SpecialI1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17891,7 +17825,7 @@ def special_i1_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -17912,7 +17846,7 @@ def special_i1e_cpu(x):
 
 def special_i1e_node(x):
     node = SpecialI1EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17921,7 +17855,7 @@ def special_i1e_node(x):
 
 def special_i1e_record(x):
     node = SpecialI1EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17933,12 +17867,12 @@ def special_i1e_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -17958,10 +17892,8 @@ def special_inv_boxcox_cpu(y, lmbda):
 
 def special_inv_boxcox_node(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
-    node._edges = (
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -17970,10 +17902,8 @@ def special_inv_boxcox_node(y, lmbda):
 
 def special_inv_boxcox_record(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
-    node._edges = (
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -17985,12 +17915,12 @@ def special_inv_boxcox_record(y, lmbda):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -18014,10 +17944,8 @@ def special_inv_boxcox1p_cpu(y, lmbda):
 
 def special_inv_boxcox1p_node(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
-    node._edges = (
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -18026,10 +17954,8 @@ def special_inv_boxcox1p_node(y, lmbda):
 
 def special_inv_boxcox1p_record(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
-    node._edges = (
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -18041,12 +17967,12 @@ def special_inv_boxcox1p_record(y, lmbda):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -18072,7 +17998,7 @@ def special_it2i0k0_cpu(x):
 
 def special_it2i0k0_node(x):
     node = SpecialIt2I0K0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18081,7 +18007,7 @@ def special_it2i0k0_node(x):
 
 def special_it2i0k0_record(x):
     node = SpecialIt2I0K0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18103,7 +18029,7 @@ def special_it2j0y0_cpu(x):
 
 def special_it2j0y0_node(x):
     node = SpecialIt2J0Y0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18112,7 +18038,7 @@ def special_it2j0y0_node(x):
 
 def special_it2j0y0_record(x):
     node = SpecialIt2J0Y0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18134,7 +18060,7 @@ def special_it2struve0_cpu(x):
 
 def special_it2struve0_node(x):
     node = SpecialIt2Struve0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18143,7 +18069,7 @@ def special_it2struve0_node(x):
 
 def special_it2struve0_record(x):
     node = SpecialIt2Struve0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18155,7 +18081,7 @@ def special_it2struve0_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18176,7 +18102,7 @@ def special_itairy_cpu(x):
 
 def special_itairy_node(x):
     node = SpecialItairyBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18185,7 +18111,7 @@ def special_itairy_node(x):
 
 def special_itairy_record(x):
     node = SpecialItairyBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18214,7 +18140,7 @@ def special_iti0k0_cpu(x):
 
 def special_iti0k0_node(x):
     node = SpecialIti0K0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18223,7 +18149,7 @@ def special_iti0k0_node(x):
 
 def special_iti0k0_record(x):
     node = SpecialIti0K0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18245,7 +18171,7 @@ def special_itj0y0_cpu(x):
 
 def special_itj0y0_node(x):
     node = SpecialItj0Y0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18254,7 +18180,7 @@ def special_itj0y0_node(x):
 
 def special_itj0y0_record(x):
     node = SpecialItj0Y0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18276,7 +18202,7 @@ def special_itmodstruve0_cpu(x):
 
 def special_itmodstruve0_node(x):
     node = SpecialItmodstruve0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18285,7 +18211,7 @@ def special_itmodstruve0_node(x):
 
 def special_itmodstruve0_record(x):
     node = SpecialItmodstruve0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18297,7 +18223,7 @@ def special_itmodstruve0_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18318,7 +18244,7 @@ def special_itstruve0_cpu(x):
 
 def special_itstruve0_node(x):
     node = SpecialItstruve0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18327,7 +18253,7 @@ def special_itstruve0_node(x):
 
 def special_itstruve0_record(x):
     node = SpecialItstruve0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18339,7 +18265,7 @@ def special_itstruve0_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18360,17 +18286,15 @@ def special_iv_cpu(v, z):
 
 def special_iv_node(v, z):
     node = SpecialIvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18380,17 +18304,15 @@ def special_iv_node(v, z):
 
 def special_iv_record(v, z):
     node = SpecialIvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18403,7 +18325,7 @@ def special_iv_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18424,17 +18346,15 @@ def special_ive_cpu(v, z):
 
 def special_ive_node(v, z):
     node = SpecialIveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18444,17 +18364,15 @@ def special_ive_node(v, z):
 
 def special_ive_record(v, z):
     node = SpecialIveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18467,13 +18385,13 @@ def special_ive_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -18496,7 +18414,7 @@ def special_j0_cpu(x):
 
 def special_j0_node(x):
     node = SpecialJ0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18505,7 +18423,7 @@ def special_j0_node(x):
 
 def special_j0_record(x):
     node = SpecialJ0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18517,7 +18435,7 @@ def special_j0_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18538,7 +18456,7 @@ def special_j1_cpu(x):
 
 def special_j1_node(x):
     node = SpecialJ1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18547,7 +18465,7 @@ def special_j1_node(x):
 
 def special_j1_record(x):
     node = SpecialJ1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18559,7 +18477,7 @@ def special_j1_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18580,17 +18498,15 @@ def special_jv_cpu(v, z):
 
 def special_jv_node(v, z):
     node = SpecialJvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18600,17 +18516,15 @@ def special_jv_node(v, z):
 
 def special_jv_record(v, z):
     node = SpecialJvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18623,7 +18537,7 @@ def special_jv_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18644,17 +18558,15 @@ def special_jve_cpu(v, z):
 
 def special_jve_node(v, z):
     node = SpecialJveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18664,17 +18576,15 @@ def special_jve_node(v, z):
 
 def special_jve_record(v, z):
     node = SpecialJveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -18687,7 +18597,7 @@ def special_jve_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18710,7 +18620,7 @@ def special_k0_cpu(x):
 
 def special_k0_node(x):
     node = SpecialK0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18719,7 +18629,7 @@ def special_k0_node(x):
 
 def special_k0_record(x):
     node = SpecialK0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18731,7 +18641,7 @@ def special_k0_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18752,7 +18662,7 @@ def special_k0e_cpu(x):
 
 def special_k0e_node(x):
     node = SpecialK0EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18761,7 +18671,7 @@ def special_k0e_node(x):
 
 def special_k0e_record(x):
     node = SpecialK0EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18773,12 +18683,12 @@ def special_k0e_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -18796,7 +18706,7 @@ def special_k1_cpu(x):
 
 def special_k1_node(x):
     node = SpecialK1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18805,7 +18715,7 @@ def special_k1_node(x):
 
 def special_k1_record(x):
     node = SpecialK1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18817,12 +18727,12 @@ def special_k1_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -18840,7 +18750,7 @@ def special_k1e_cpu(x):
 
 def special_k1e_node(x):
     node = SpecialK1EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18849,7 +18759,7 @@ def special_k1e_node(x):
 
 def special_k1e_record(x):
     node = SpecialK1EBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18861,12 +18771,12 @@ def special_k1e_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -18884,7 +18794,7 @@ def special_kei_cpu(x):
 
 def special_kei_node(x):
     node = SpecialKeiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18893,7 +18803,7 @@ def special_kei_node(x):
 
 def special_kei_record(x):
     node = SpecialKeiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18905,7 +18815,7 @@ def special_kei_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -18926,7 +18836,7 @@ def special_keip_cpu(x):
 
 def special_keip_node(x):
     node = SpecialKeipBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18935,7 +18845,7 @@ def special_keip_node(x):
 
 def special_keip_record(x):
     node = SpecialKeipBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18947,12 +18857,12 @@ def special_keip_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -18970,7 +18880,7 @@ def special_kelvin_cpu(x):
 
 def special_kelvin_node(x):
     node = SpecialKelvinBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18979,7 +18889,7 @@ def special_kelvin_node(x):
 
 def special_kelvin_record(x):
     node = SpecialKelvinBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19012,7 +18922,7 @@ def special_ker_cpu(x):
 
 def special_ker_node(x):
     node = SpecialKerBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19021,7 +18931,7 @@ def special_ker_node(x):
 
 def special_ker_record(x):
     node = SpecialKerBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19033,7 +18943,7 @@ def special_ker_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19054,7 +18964,7 @@ def special_kerp_cpu(x):
 
 def special_kerp_node(x):
     node = SpecialKerpBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19063,7 +18973,7 @@ def special_kerp_node(x):
 
 def special_kerp_record(x):
     node = SpecialKerpBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19075,12 +18985,12 @@ def special_kerp_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -19098,10 +19008,8 @@ def special_kl_div_cpu(x, y):
 
 def special_kl_div_node(x, y):
     node = SpecialKlDivBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19112,10 +19020,8 @@ def special_kl_div_node(x, y):
 
 def special_kl_div_record(x, y):
     node = SpecialKlDivBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19129,7 +19035,7 @@ def special_kl_div_record(x, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19154,17 +19060,15 @@ def special_kn_cpu(n, x):
 
 def special_kn_node(n, x):
     node = SpecialKnBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19174,17 +19078,15 @@ def special_kn_node(n, x):
 
 def special_kn_record(n, x):
     node = SpecialKnBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19197,7 +19099,7 @@ def special_kn_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19220,14 +19122,14 @@ def special_kolmogi_cpu(p):
 
 def special_kolmogi_node(p):
     node = SpecialKolmogiBackward0()
-    node._edges = (p._edge or edge_of(p),)
+    node._edge0 = p._edge or edge_of(p)
     node._hooks = None
     return node
 
 
 def special_kolmogi_record(p):
     node = SpecialKolmogiBackward0()
-    node._edges = (p._edge or edge_of(p),)
+    node._edge0 = p._edge or edge_of(p)
     node._hooks = None
     array = scipy.special._ufuncs.kolmogi(p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -19237,12 +19139,12 @@ def special_kolmogi_record(p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -19260,7 +19162,7 @@ def special_kolmogorov_cpu(y):
 
 def special_kolmogorov_node(y):
     node = SpecialKolmogorovBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
@@ -19269,7 +19171,7 @@ def special_kolmogorov_node(y):
 
 def special_kolmogorov_record(y):
     node = SpecialKolmogorovBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
@@ -19281,7 +19183,7 @@ def special_kolmogorov_record(y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19302,17 +19204,15 @@ def special_kv_cpu(v, z):
 
 def special_kv_node(v, z):
     node = SpecialKvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -19322,17 +19222,15 @@ def special_kv_node(v, z):
 
 def special_kv_record(v, z):
     node = SpecialKvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -19345,7 +19243,7 @@ def special_kv_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19366,17 +19264,15 @@ def special_kve_cpu(v, z):
 
 def special_kve_node(v, z):
     node = SpecialKveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -19386,17 +19282,15 @@ def special_kve_node(v, z):
 
 def special_kve_record(v, z):
     node = SpecialKveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -19409,13 +19303,13 @@ def special_kve_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19436,9 +19330,9 @@ def special_lambertw_cpu(z, k, tol):
 def special_lambertw_node(z, k, tol):
     node = SpecialLambertwBackward0()
     node._edges = (
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        tol._edge or (edge_of(tol) if tol._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        tol._edge or (edge_of(tol) if tol._flags & EDGED else None),
     )
     node._hooks = None
     return node
@@ -19447,9 +19341,9 @@ def special_lambertw_node(z, k, tol):
 def special_lambertw_record(z, k, tol):
     node = SpecialLambertwBackward0()
     node._edges = (
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        tol._edge or (edge_of(tol) if tol._flags & EDGED else NO_EDGE),
+        z._edge or (edge_of(z) if z._flags & EDGED else None),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        tol._edge or (edge_of(tol) if tol._flags & EDGED else None),
     )
     node._hooks = None
     array = scipy.special._ufuncs._lambertw(z._array, k._array, tol._array)
@@ -19460,13 +19354,13 @@ def special_lambertw_record(z, k, tol):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[0][0] is not None:
+    if node._edges[0] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19486,7 +19380,7 @@ def special_log_expit_cpu(x):
 
 def special_log_expit_node(x):
     node = SpecialLogExpitBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19495,7 +19389,7 @@ def special_log_expit_node(x):
 
 def special_log_expit_record(x):
     node = SpecialLogExpitBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19507,7 +19401,7 @@ def special_log_expit_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19528,7 +19422,7 @@ def special_log_ndtr_cpu(x):
 
 def special_log_ndtr_node(x):
     node = SpecialLogNdtrBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19537,7 +19431,7 @@ def special_log_ndtr_node(x):
 
 def special_log_ndtr_record(x):
     node = SpecialLogNdtrBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19549,12 +19443,12 @@ def special_log_ndtr_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -19573,22 +19467,22 @@ def special_log_wright_bessel_cpu(a, b, x):
 def special_log_wright_bessel_node(a, b, x):
     node = SpecialLogWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19599,22 +19493,22 @@ def special_log_wright_bessel_node(a, b, x):
 def special_log_wright_bessel_record(a, b, x):
     node = SpecialLogWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19627,13 +19521,13 @@ def special_log_wright_bessel_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19653,7 +19547,7 @@ def special_loggamma_cpu(z):
 
 def special_loggamma_node(z):
     node = SpecialLoggammaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -19662,7 +19556,7 @@ def special_loggamma_node(z):
 
 def special_loggamma_record(z):
     node = SpecialLoggammaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -19674,7 +19568,7 @@ def special_loggamma_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19695,7 +19589,7 @@ def special_logit_cpu(x):
 
 def special_logit_node(x):
     node = SpecialLogitBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19704,7 +19598,7 @@ def special_logit_node(x):
 
 def special_logit_record(x):
     node = SpecialLogitBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19716,7 +19610,7 @@ def special_logit_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19738,22 +19632,22 @@ def special_lpmv_cpu(m, v, x):
 def special_lpmv_node(m, v, x):
     node = SpecialLpmvBackward0()
     node._edges = to_m, to_v, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        v._edge or (edge_of(v) if v._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19764,22 +19658,22 @@ def special_lpmv_node(m, v, x):
 def special_lpmv_record(m, v, x):
     node = SpecialLpmvBackward0()
     node._edges = to_m, to_v, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        v._edge or (edge_of(v) if v._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19792,13 +19686,13 @@ def special_lpmv_record(m, v, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19818,20 +19712,16 @@ def special_mathieu_a_cpu(m, q):
 
 def special_mathieu_a_node(m, q):
     node = SpecialMathieuABackward0()
-    node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
+    node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def special_mathieu_a_record(m, q):
     node = SpecialMathieuABackward0()
-    node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
+    node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
     array = scipy.special._ufuncs.mathieu_a(m._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -19841,7 +19731,7 @@ def special_mathieu_a_record(m, q):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19854,20 +19744,16 @@ def special_mathieu_b_cpu(m, q):
 
 def special_mathieu_b_node(m, q):
     node = SpecialMathieuBBackward0()
-    node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
+    node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def special_mathieu_b_record(m, q):
     node = SpecialMathieuBBackward0()
-    node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
+    node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
     array = scipy.special._ufuncs.mathieu_b(m._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -19877,7 +19763,7 @@ def special_mathieu_b_record(m, q):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -19891,22 +19777,22 @@ def special_mathieu_cem_cpu(m, q, x):
 def special_mathieu_cem_node(m, q, x):
     node = SpecialMathieuCemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19917,22 +19803,22 @@ def special_mathieu_cem_node(m, q, x):
 def special_mathieu_cem_record(m, q, x):
     node = SpecialMathieuCemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19968,22 +19854,22 @@ def special_mathieu_modcem1_cpu(m, q, x):
 def special_mathieu_modcem1_node(m, q, x):
     node = SpecialMathieuModcem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -19994,22 +19880,22 @@ def special_mathieu_modcem1_node(m, q, x):
 def special_mathieu_modcem1_record(m, q, x):
     node = SpecialMathieuModcem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20037,22 +19923,22 @@ def special_mathieu_modcem2_cpu(m, q, x):
 def special_mathieu_modcem2_node(m, q, x):
     node = SpecialMathieuModcem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20063,22 +19949,22 @@ def special_mathieu_modcem2_node(m, q, x):
 def special_mathieu_modcem2_record(m, q, x):
     node = SpecialMathieuModcem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20106,22 +19992,22 @@ def special_mathieu_modsem1_cpu(m, q, x):
 def special_mathieu_modsem1_node(m, q, x):
     node = SpecialMathieuModsem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20132,22 +20018,22 @@ def special_mathieu_modsem1_node(m, q, x):
 def special_mathieu_modsem1_record(m, q, x):
     node = SpecialMathieuModsem1Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20175,22 +20061,22 @@ def special_mathieu_modsem2_cpu(m, q, x):
 def special_mathieu_modsem2_node(m, q, x):
     node = SpecialMathieuModsem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20201,22 +20087,22 @@ def special_mathieu_modsem2_node(m, q, x):
 def special_mathieu_modsem2_record(m, q, x):
     node = SpecialMathieuModsem2Backward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20244,22 +20130,22 @@ def special_mathieu_sem_cpu(m, q, x):
 def special_mathieu_sem_node(m, q, x):
     node = SpecialMathieuSemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20270,22 +20156,22 @@ def special_mathieu_sem_node(m, q, x):
 def special_mathieu_sem_record(m, q, x):
     node = SpecialMathieuSemBackward0()
     node._edges = to_m, to_q, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        q._edge or (edge_of(q) if q._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
         node.q, node.q_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20320,7 +20206,7 @@ def special_modfresnelm_cpu(x):
 
 def special_modfresnelm_node(x):
     node = SpecialModfresnelmBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20329,7 +20215,7 @@ def special_modfresnelm_node(x):
 
 def special_modfresnelm_record(x):
     node = SpecialModfresnelmBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20356,7 +20242,7 @@ def special_modfresnelp_cpu(x):
 
 def special_modfresnelp_node(x):
     node = SpecialModfresnelpBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20365,7 +20251,7 @@ def special_modfresnelp_node(x):
 
 def special_modfresnelp_record(x):
     node = SpecialModfresnelpBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20392,17 +20278,15 @@ def special_modstruve_cpu(v, x):
 
 def special_modstruve_node(v, x):
     node = SpecialModstruveBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20412,17 +20296,15 @@ def special_modstruve_node(v, x):
 
 def special_modstruve_record(v, x):
     node = SpecialModstruveBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20435,7 +20317,7 @@ def special_modstruve_record(v, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -20464,22 +20346,22 @@ def special_nbdtr_cpu(k, n, p):
 def special_nbdtr_node(k, n, p):
     node = SpecialNbdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -20490,22 +20372,22 @@ def special_nbdtr_node(k, n, p):
 def special_nbdtr_record(k, n, p):
     node = SpecialNbdtrBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -20518,7 +20400,7 @@ def special_nbdtr_record(k, n, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -20540,22 +20422,22 @@ def special_nbdtrc_cpu(k, n, p):
 def special_nbdtrc_node(k, n, p):
     node = SpecialNbdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -20566,22 +20448,22 @@ def special_nbdtrc_node(k, n, p):
 def special_nbdtrc_record(k, n, p):
     node = SpecialNbdtrcBackward0()
     node._edges = to_k, to_n, to_p = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -20594,7 +20476,7 @@ def special_nbdtrc_record(k, n, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -20616,17 +20498,17 @@ def special_nbdtri_cpu(k, n, y):
 def special_nbdtri_node(k, n, y):
     node = SpecialNbdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
@@ -20637,17 +20519,17 @@ def special_nbdtri_node(k, n, y):
 def special_nbdtri_record(k, n, y):
     node = SpecialNbdtriBackward0()
     node._edges = to_k, to_n, to_y = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
+        k._edge or (edge_of(k) if k._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_y[0] is not None:
+    if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
@@ -20660,13 +20542,13 @@ def special_nbdtri_record(k, n, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -20687,10 +20569,10 @@ def special_ncfdtr_cpu(dfn, dfd, nc, f):
 def special_ncfdtr_node(dfn, dfd, nc, f):
     node = SpecialNcfdtrBackward0()
     node._edges = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
     node._hooks = None
     node.dfn = dfn
@@ -20707,10 +20589,10 @@ def special_ncfdtr_node(dfn, dfd, nc, f):
 def special_ncfdtr_record(dfn, dfd, nc, f):
     node = SpecialNcfdtrBackward0()
     node._edges = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
     node._hooks = None
     node.dfn = dfn
@@ -20729,7 +20611,7 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -20751,10 +20633,10 @@ def special_ncfdtri_cpu(dfn, dfd, nc, p):
 def special_ncfdtri_node(dfn, dfd, nc, p):
     node = SpecialNcfdtriBackward0()
     node._edges = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.dfn = dfn
@@ -20769,10 +20651,10 @@ def special_ncfdtri_node(dfn, dfd, nc, p):
 def special_ncfdtri_record(dfn, dfd, nc, p):
     node = SpecialNcfdtriBackward0()
     node._edges = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
     node.dfn = dfn
@@ -20789,12 +20671,12 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -20815,10 +20697,10 @@ def special_ncfdtrinc_cpu(dfn, dfd, p, f):
 def special_ncfdtrinc_node(dfn, dfd, p, f):
     node = SpecialNcfdtrincBackward0()
     node._edges = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
     node._hooks = None
     node.dfn = dfn
@@ -20833,10 +20715,10 @@ def special_ncfdtrinc_node(dfn, dfd, p, f):
 def special_ncfdtrinc_record(dfn, dfd, p, f):
     node = SpecialNcfdtrincBackward0()
     node._edges = (
-        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else NO_EDGE),
-        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        f._edge or (edge_of(f) if f._flags & EDGED else NO_EDGE),
+        dfn._edge or (edge_of(dfn) if dfn._flags & EDGED else None),
+        dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
     node._hooks = None
     node.dfn = dfn
@@ -20853,12 +20735,12 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -20881,22 +20763,22 @@ def special_nctdtr_cpu(df, nc, x):
 def special_nctdtr_node(df, nc, x):
     node = SpecialNctdtrBackward0()
     node._edges = to_df, to_nc, to_x = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
     else:
         node.nc, node.nc_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20907,22 +20789,22 @@ def special_nctdtr_node(df, nc, x):
 def special_nctdtr_record(df, nc, x):
     node = SpecialNctdtrBackward0()
     node._edges = to_df, to_nc, to_x = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
     else:
         node.nc, node.nc_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -20935,7 +20817,7 @@ def special_nctdtr_record(df, nc, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -20957,17 +20839,17 @@ def special_nctdtrit_cpu(df, nc, p):
 def special_nctdtrit_node(df, nc, p):
     node = SpecialNctdtritBackward0()
     node._edges = to_df, to_nc, to_p = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
     else:
@@ -20978,17 +20860,17 @@ def special_nctdtrit_node(df, nc, p):
 def special_nctdtrit_record(df, nc, p):
     node = SpecialNctdtritBackward0()
     node._edges = to_df, to_nc, to_p = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        nc._edge or (edge_of(nc) if nc._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
+        df._edge or (edge_of(df) if df._flags & EDGED else None),
+        nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    if to_p[0] is not None:
+    if to_p is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
     else:
@@ -21001,13 +20883,13 @@ def special_nctdtrit_record(df, nc, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[2][0] is not None:
+    if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -21027,7 +20909,7 @@ def special_ndtr_cpu(x):
 
 def special_ndtr_node(x):
     node = SpecialNdtrBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21036,7 +20918,7 @@ def special_ndtr_node(x):
 
 def special_ndtr_record(x):
     node = SpecialNdtrBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21048,7 +20930,7 @@ def special_ndtr_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -21069,14 +20951,14 @@ def special_ndtri_cpu(y):
 
 def special_ndtri_node(y):
     node = SpecialNdtriBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     return node
 
 
 def special_ndtri_record(y):
     node = SpecialNdtriBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     array = scipy.special._ufuncs.ndtri(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -21086,12 +20968,12 @@ def special_ndtri_record(y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -21109,7 +20991,7 @@ def special_ndtri_exp_cpu(y):
 
 def special_ndtri_exp_node(y):
     node = SpecialNdtriExpBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
@@ -21118,7 +21000,7 @@ def special_ndtri_exp_node(y):
 
 def special_ndtri_exp_record(y):
     node = SpecialNdtriExpBackward0()
-    node._edges = (y._edge or edge_of(y),)
+    node._edge0 = y._edge or edge_of(y)
     node._hooks = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
@@ -21130,12 +21012,12 @@ def special_ndtri_exp_record(y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -21154,9 +21036,9 @@ def special_nrdtrimn_cpu(p, std, x):
 def special_nrdtrimn_node(p, std, x):
     node = SpecialNrdtrimnBackward0()
     node._edges = (
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        std._edge or (edge_of(std) if std._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        std._edge or (edge_of(std) if std._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.std = std
@@ -21169,9 +21051,9 @@ def special_nrdtrimn_node(p, std, x):
 def special_nrdtrimn_record(p, std, x):
     node = SpecialNrdtrimnBackward0()
     node._edges = (
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        std._edge or (edge_of(std) if std._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        std._edge or (edge_of(std) if std._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.std = std
@@ -21186,12 +21068,12 @@ def special_nrdtrimn_record(p, std, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -21222,16 +21104,16 @@ def special_nrdtrisd_cpu(mn, p, x):
 def special_nrdtrisd_node(mn, p, x):
     node = SpecialNrdtrisdBackward0()
     node._edges = to_mn, to_p, to_x = (
-        mn._edge or (edge_of(mn) if mn._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        mn._edge or (edge_of(mn) if mn._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.mn = mn
     node.mn_v = 0 if mn._counter is None else mn._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -21242,16 +21124,16 @@ def special_nrdtrisd_node(mn, p, x):
 def special_nrdtrisd_record(mn, p, x):
     node = SpecialNrdtrisdBackward0()
     node._edges = to_mn, to_p, to_x = (
-        mn._edge or (edge_of(mn) if mn._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        mn._edge or (edge_of(mn) if mn._flags & EDGED else None),
+        p._edge or (edge_of(p) if p._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
     node.mn = mn
     node.mn_v = 0 if mn._counter is None else mn._counter[0]
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
-    if to_p[0] is not None:
+    if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     else:
@@ -21264,12 +21146,12 @@ def special_nrdtrisd_record(mn, p, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -21311,28 +21193,28 @@ def special_obl_ang1_cpu(m, n, c, x):
 def special_obl_ang1_node(m, n, c, x):
     node = SpecialOblAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21343,28 +21225,28 @@ def special_obl_ang1_node(m, n, c, x):
 def special_obl_ang1_record(m, n, c, x):
     node = SpecialOblAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21397,29 +21279,29 @@ def special_obl_ang1_cv_cpu(m, n, c, cv, x):
 def special_obl_ang1_cv_node(m, n, c, cv, x):
     node = SpecialOblAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21430,29 +21312,29 @@ def special_obl_ang1_cv_node(m, n, c, cv, x):
 def special_obl_ang1_cv_record(m, n, c, cv, x):
     node = SpecialOblAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21482,9 +21364,9 @@ def special_obl_cv_cpu(m, n, c):
 def special_obl_cv_node(m, n, c):
     node = SpecialOblCvBackward0()
     node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
     node._hooks = None
     return node
@@ -21493,9 +21375,9 @@ def special_obl_cv_node(m, n, c):
 def special_obl_cv_record(m, n, c):
     node = SpecialOblCvBackward0()
     node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
     node._hooks = None
     array = scipy.special._ufuncs.obl_cv(m._array, n._array, c._array)
@@ -21506,7 +21388,7 @@ def special_obl_cv_record(m, n, c):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -21520,28 +21402,28 @@ def special_obl_rad1_cpu(m, n, c, x):
 def special_obl_rad1_node(m, n, c, x):
     node = SpecialOblRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21552,28 +21434,28 @@ def special_obl_rad1_node(m, n, c, x):
 def special_obl_rad1_record(m, n, c, x):
     node = SpecialOblRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21606,29 +21488,29 @@ def special_obl_rad1_cv_cpu(m, n, c, cv, x):
 def special_obl_rad1_cv_node(m, n, c, cv, x):
     node = SpecialOblRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21639,29 +21521,29 @@ def special_obl_rad1_cv_node(m, n, c, cv, x):
 def special_obl_rad1_cv_record(m, n, c, cv, x):
     node = SpecialOblRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21691,28 +21573,28 @@ def special_obl_rad2_cpu(m, n, c, x):
 def special_obl_rad2_node(m, n, c, x):
     node = SpecialOblRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21723,28 +21605,28 @@ def special_obl_rad2_node(m, n, c, x):
 def special_obl_rad2_record(m, n, c, x):
     node = SpecialOblRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21777,29 +21659,29 @@ def special_obl_rad2_cv_cpu(m, n, c, cv, x):
 def special_obl_rad2_cv_node(m, n, c, cv, x):
     node = SpecialOblRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21810,29 +21692,29 @@ def special_obl_rad2_cv_node(m, n, c, cv, x):
 def special_obl_rad2_cv_record(m, n, c, cv, x):
     node = SpecialOblRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21861,10 +21743,8 @@ def special_owens_t_cpu(h, a):
 
 def special_owens_t_node(h, a):
     node = SpecialOwensTBackward0()
-    node._edges = (
-        h._edge or (edge_of(h) if h._flags & EDGED else NO_EDGE),
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = h._edge or (edge_of(h) if h._flags & EDGED else None)
+    node._edge1 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._hooks = None
     node.h = h
     node.h_v = 0 if h._counter is None else h._counter[0]
@@ -21875,10 +21755,8 @@ def special_owens_t_node(h, a):
 
 def special_owens_t_record(h, a):
     node = SpecialOwensTBackward0()
-    node._edges = (
-        h._edge or (edge_of(h) if h._flags & EDGED else NO_EDGE),
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = h._edge or (edge_of(h) if h._flags & EDGED else None)
+    node._edge1 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._hooks = None
     node.h = h
     node.h_v = 0 if h._counter is None else h._counter[0]
@@ -21892,7 +21770,7 @@ def special_owens_t_record(h, a):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -21923,17 +21801,15 @@ def special_pbdv_cpu(v, x):
 
 def special_pbdv_node(v, x):
     node = SpecialPbdvBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21943,17 +21819,15 @@ def special_pbdv_node(v, x):
 
 def special_pbdv_record(v, x):
     node = SpecialPbdvBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21978,17 +21852,15 @@ def special_pbvv_cpu(v, x):
 
 def special_pbvv_node(v, x):
     node = SpecialPbvvBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -21998,17 +21870,15 @@ def special_pbvv_node(v, x):
 
 def special_pbvv_record(v, x):
     node = SpecialPbvvBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22033,17 +21903,15 @@ def special_pbwa_cpu(a, x):
 
 def special_pbwa_node(a, x):
     node = SpecialPbwaBackward0()
-    node._edges = to_a, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22053,17 +21921,15 @@ def special_pbwa_node(a, x):
 
 def special_pbwa_record(a, x):
     node = SpecialPbwaBackward0()
-    node._edges = to_a, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22088,17 +21954,15 @@ def special_pdtr_cpu(k, m):
 
 def special_pdtr_node(k, m):
     node = SpecialPdtrBackward0()
-    node._edges = to_k, to_m = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
+    node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
-    if to_m[0] is not None:
+    if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_m[0] is not None:
+    if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
@@ -22108,17 +21972,15 @@ def special_pdtr_node(k, m):
 
 def special_pdtr_record(k, m):
     node = SpecialPdtrBackward0()
-    node._edges = to_k, to_m = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
+    node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
-    if to_m[0] is not None:
+    if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_m[0] is not None:
+    if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
@@ -22131,7 +21993,7 @@ def special_pdtr_record(k, m):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -22152,17 +22014,15 @@ def special_pdtrc_cpu(k, m):
 
 def special_pdtrc_node(k, m):
     node = SpecialPdtrcBackward0()
-    node._edges = to_k, to_m = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
+    node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
-    if to_m[0] is not None:
+    if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_m[0] is not None:
+    if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
@@ -22172,17 +22032,15 @@ def special_pdtrc_node(k, m):
 
 def special_pdtrc_record(k, m):
     node = SpecialPdtrcBackward0()
-    node._edges = to_k, to_m = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
+    node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
-    if to_m[0] is not None:
+    if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
         node.k, node.k_v = None, 0
-    if to_m[0] is not None:
+    if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
@@ -22195,7 +22053,7 @@ def special_pdtrc_record(k, m):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -22216,12 +22074,10 @@ def special_pdtri_cpu(k, y):
 
 def special_pdtri_node(k, y):
     node = SpecialPdtriBackward0()
-    node._edges = to_k, to_y = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
+    node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
@@ -22231,12 +22087,10 @@ def special_pdtri_node(k, y):
 
 def special_pdtri_record(k, y):
     node = SpecialPdtriBackward0()
-    node._edges = to_k, to_y = (
-        k._edge or (edge_of(k) if k._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
+    node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
-    if to_y[0] is not None:
+    if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
     else:
@@ -22249,13 +22103,13 @@ def special_pdtri_record(k, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -22275,10 +22129,8 @@ def special_poch_cpu(z, m):
 
 def special_poch_node(z, m):
     node = SpecialPochBackward0()
-    node._edges = (
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = z._edge or (edge_of(z) if z._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -22289,10 +22141,8 @@ def special_poch_node(z, m):
 
 def special_poch_record(z, m):
     node = SpecialPochBackward0()
-    node._edges = (
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = z._edge or (edge_of(z) if z._flags & EDGED else None)
+    node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -22306,12 +22156,12 @@ def special_poch_record(z, m):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -22335,10 +22185,8 @@ def special_powm1_cpu(x, y):
 
 def special_powm1_node(x, y):
     node = SpecialPowm1Backward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22349,10 +22197,8 @@ def special_powm1_node(x, y):
 
 def special_powm1_record(x, y):
     node = SpecialPowm1Backward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22366,13 +22212,13 @@ def special_powm1_record(x, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -22397,28 +22243,28 @@ def special_pro_ang1_cpu(m, n, c, x):
 def special_pro_ang1_node(m, n, c, x):
     node = SpecialProAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22429,28 +22275,28 @@ def special_pro_ang1_node(m, n, c, x):
 def special_pro_ang1_record(m, n, c, x):
     node = SpecialProAng1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22483,29 +22329,29 @@ def special_pro_ang1_cv_cpu(m, n, c, cv, x):
 def special_pro_ang1_cv_node(m, n, c, cv, x):
     node = SpecialProAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22516,29 +22362,29 @@ def special_pro_ang1_cv_node(m, n, c, cv, x):
 def special_pro_ang1_cv_record(m, n, c, cv, x):
     node = SpecialProAng1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22568,9 +22414,9 @@ def special_pro_cv_cpu(m, n, c):
 def special_pro_cv_node(m, n, c):
     node = SpecialProCvBackward0()
     node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
     node._hooks = None
     return node
@@ -22579,9 +22425,9 @@ def special_pro_cv_node(m, n, c):
 def special_pro_cv_record(m, n, c):
     node = SpecialProCvBackward0()
     node._edges = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
     node._hooks = None
     array = scipy.special._ufuncs.pro_cv(m._array, n._array, c._array)
@@ -22592,7 +22438,7 @@ def special_pro_cv_record(m, n, c):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -22606,28 +22452,28 @@ def special_pro_rad1_cpu(m, n, c, x):
 def special_pro_rad1_node(m, n, c, x):
     node = SpecialProRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22638,28 +22484,28 @@ def special_pro_rad1_node(m, n, c, x):
 def special_pro_rad1_record(m, n, c, x):
     node = SpecialProRad1Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22692,29 +22538,29 @@ def special_pro_rad1_cv_cpu(m, n, c, cv, x):
 def special_pro_rad1_cv_node(m, n, c, cv, x):
     node = SpecialProRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22725,29 +22571,29 @@ def special_pro_rad1_cv_node(m, n, c, cv, x):
 def special_pro_rad1_cv_record(m, n, c, cv, x):
     node = SpecialProRad1CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22777,28 +22623,28 @@ def special_pro_rad2_cpu(m, n, c, x):
 def special_pro_rad2_node(m, n, c, x):
     node = SpecialProRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22809,28 +22655,28 @@ def special_pro_rad2_node(m, n, c, x):
 def special_pro_rad2_record(m, n, c, x):
     node = SpecialProRad2Backward0()
     node._edges = to_m, to_n, to_c, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22863,29 +22709,29 @@ def special_pro_rad2_cv_cpu(m, n, c, cv, x):
 def special_pro_rad2_cv_node(m, n, c, cv, x):
     node = SpecialProRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22896,29 +22742,29 @@ def special_pro_rad2_cv_node(m, n, c, cv, x):
 def special_pro_rad2_cv_record(m, n, c, cv, x):
     node = SpecialProRad2CvBackward0()
     node._edges = to_m, to_n, to_c, to_cv, to_x = (
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        c._edge or (edge_of(c) if c._flags & EDGED else NO_EDGE),
-        cv._edge or (edge_of(cv) if cv._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        n._edge or (edge_of(n) if n._flags & EDGED else None),
+        c._edge or (edge_of(c) if c._flags & EDGED else None),
+        cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
     else:
         node.m, node.m_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
     else:
         node.c, node.c_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
     else:
         node.cv, node.cv_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -22947,10 +22793,8 @@ def special_pseudo_huber_cpu(delta, r):
 
 def special_pseudo_huber_node(delta, r):
     node = SpecialPseudoHuberBackward0()
-    node._edges = (
-        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
-        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
+    node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -22961,10 +22805,8 @@ def special_pseudo_huber_node(delta, r):
 
 def special_pseudo_huber_record(delta, r):
     node = SpecialPseudoHuberBackward0()
-    node._edges = (
-        delta._edge or (edge_of(delta) if delta._flags & EDGED else NO_EDGE),
-        r._edge or (edge_of(r) if r._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
+    node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
     node._hooks = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -22978,13 +22820,13 @@ def special_pseudo_huber_record(delta, r):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[0][0] is not None:
+    if node._edge0 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23010,7 +22852,7 @@ def special_psi_cpu(z):
 
 def special_psi_node(z):
     node = SpecialPsiBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -23019,7 +22861,7 @@ def special_psi_node(z):
 
 def special_psi_record(z):
     node = SpecialPsiBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -23031,7 +22873,7 @@ def special_psi_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23053,9 +22895,9 @@ def special_radian_cpu(d, m, s):
 def special_radian_node(d, m, s):
     node = SpecialRadianBackward0()
     node._edges = (
-        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        s._edge or (edge_of(s) if s._flags & EDGED else NO_EDGE),
+        d._edge or (edge_of(d) if d._flags & EDGED else None),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        s._edge or (edge_of(s) if s._flags & EDGED else None),
     )
     node._hooks = None
     return node
@@ -23064,9 +22906,9 @@ def special_radian_node(d, m, s):
 def special_radian_record(d, m, s):
     node = SpecialRadianBackward0()
     node._edges = (
-        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
-        m._edge or (edge_of(m) if m._flags & EDGED else NO_EDGE),
-        s._edge or (edge_of(s) if s._flags & EDGED else NO_EDGE),
+        d._edge or (edge_of(d) if d._flags & EDGED else None),
+        m._edge or (edge_of(m) if m._flags & EDGED else None),
+        s._edge or (edge_of(s) if s._flags & EDGED else None),
     )
     node._hooks = None
     array = scipy.special._ufuncs.radian(d._array, m._array, s._array)
@@ -23077,7 +22919,7 @@ def special_radian_record(d, m, s):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23108,10 +22950,8 @@ def special_rel_entr_cpu(x, y):
 
 def special_rel_entr_node(x, y):
     node = SpecialRelEntrBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23122,10 +22962,8 @@ def special_rel_entr_node(x, y):
 
 def special_rel_entr_record(x, y):
     node = SpecialRelEntrBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23139,7 +22977,7 @@ def special_rel_entr_record(x, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23164,7 +23002,7 @@ def special_rgamma_cpu(z):
 
 def special_rgamma_node(z):
     node = SpecialRgammaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -23173,7 +23011,7 @@ def special_rgamma_node(z):
 
 def special_rgamma_record(z):
     node = SpecialRgammaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -23185,12 +23023,12 @@ def special_rgamma_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -23208,7 +23046,7 @@ def special_shichi_cpu(x):
 
 def special_shichi_node(x):
     node = SpecialShichiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23217,7 +23055,7 @@ def special_shichi_node(x):
 
 def special_shichi_record(x):
     node = SpecialShichiBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23239,7 +23077,7 @@ def special_sici_cpu(x):
 
 def special_sici_node(x):
     node = SpecialSiciBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23248,7 +23086,7 @@ def special_sici_node(x):
 
 def special_sici_record(x):
     node = SpecialSiciBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23270,7 +23108,7 @@ def special_sindg_cpu(x):
 
 def special_sindg_node(x):
     node = SpecialSindgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23279,7 +23117,7 @@ def special_sindg_node(x):
 
 def special_sindg_record(x):
     node = SpecialSindgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -23291,7 +23129,7 @@ def special_sindg_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23312,17 +23150,15 @@ def special_smirnov_cpu(n, d):
 
 def special_smirnov_node(n, d):
     node = SpecialSmirnovBackward0()
-    node._edges = to_n, to_d = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_d = d._edge or (edge_of(d) if d._flags & EDGED else None)
     node._hooks = None
-    if to_d[0] is not None:
+    if to_d is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_d[0] is not None:
+    if to_d is not None:
         node.d = d
         node.d_v = 0 if d._counter is None else d._counter[0]
     else:
@@ -23332,17 +23168,15 @@ def special_smirnov_node(n, d):
 
 def special_smirnov_record(n, d):
     node = SpecialSmirnovBackward0()
-    node._edges = to_n, to_d = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_d = d._edge or (edge_of(d) if d._flags & EDGED else None)
     node._hooks = None
-    if to_d[0] is not None:
+    if to_d is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_d[0] is not None:
+    if to_d is not None:
         node.d = d
         node.d_v = 0 if d._counter is None else d._counter[0]
     else:
@@ -23355,7 +23189,7 @@ def special_smirnov_record(n, d):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23376,12 +23210,10 @@ def special_smirnovi_cpu(n, p):
 
 def special_smirnovi_node(n, p):
     node = SpecialSmirnoviBackward0()
-    node._edges = to_n, to_p = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
@@ -23391,12 +23223,10 @@ def special_smirnovi_node(n, p):
 
 def special_smirnovi_record(n, p):
     node = SpecialSmirnoviBackward0()
-    node._edges = to_n, to_p = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
@@ -23409,13 +23239,13 @@ def special_smirnovi_record(n, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23435,20 +23265,16 @@ def special_smirnovp_cpu(n, d):
 
 def special_smirnovp_node(n, d):
     node = SpecialSmirnovpBackward0()
-    node._edges = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
     node._hooks = None
     return node
 
 
 def special_smirnovp_record(n, d):
     node = SpecialSmirnovpBackward0()
-    node._edges = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        d._edge or (edge_of(d) if d._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
     node._hooks = None
     array = scipy.special._ufuncs._smirnovp(n._array, d._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -23458,7 +23284,7 @@ def special_smirnovp_record(n, d):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23471,7 +23297,7 @@ def special_spence_cpu(z):
 
 def special_spence_node(z):
     node = SpecialSpenceBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -23480,7 +23306,7 @@ def special_spence_node(z):
 
 def special_spence_record(z):
     node = SpecialSpenceBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -23492,7 +23318,7 @@ def special_spence_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23513,17 +23339,15 @@ def special_spherical_in_cpu(n, z):
 
 def special_spherical_in_node(n, z):
     node = SpecialSphericalInBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23533,17 +23357,15 @@ def special_spherical_in_node(n, z):
 
 def special_spherical_in_record(n, z):
     node = SpecialSphericalInBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23556,7 +23378,7 @@ def special_spherical_in_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23583,17 +23405,15 @@ def special_spherical_in_d_cpu(n, z):
 
 def special_spherical_in_d_node(n, z):
     node = SpecialSphericalInDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23603,17 +23423,15 @@ def special_spherical_in_d_node(n, z):
 
 def special_spherical_in_d_record(n, z):
     node = SpecialSphericalInDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23626,13 +23444,13 @@ def special_spherical_in_d_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23652,17 +23470,15 @@ def special_spherical_jn_cpu(n, z):
 
 def special_spherical_jn_node(n, z):
     node = SpecialSphericalJnBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23672,17 +23488,15 @@ def special_spherical_jn_node(n, z):
 
 def special_spherical_jn_record(n, z):
     node = SpecialSphericalJnBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23695,7 +23509,7 @@ def special_spherical_jn_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23722,17 +23536,15 @@ def special_spherical_jn_d_cpu(n, z):
 
 def special_spherical_jn_d_node(n, z):
     node = SpecialSphericalJnDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23742,17 +23554,15 @@ def special_spherical_jn_d_node(n, z):
 
 def special_spherical_jn_d_record(n, z):
     node = SpecialSphericalJnDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23765,13 +23575,13 @@ def special_spherical_jn_d_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23791,17 +23601,15 @@ def special_spherical_kn_cpu(n, z):
 
 def special_spherical_kn_node(n, z):
     node = SpecialSphericalKnBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23811,17 +23619,15 @@ def special_spherical_kn_node(n, z):
 
 def special_spherical_kn_record(n, z):
     node = SpecialSphericalKnBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23834,7 +23640,7 @@ def special_spherical_kn_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -23861,17 +23667,15 @@ def special_spherical_kn_d_cpu(n, z):
 
 def special_spherical_kn_d_node(n, z):
     node = SpecialSphericalKnDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23881,17 +23685,15 @@ def special_spherical_kn_d_node(n, z):
 
 def special_spherical_kn_d_record(n, z):
     node = SpecialSphericalKnDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23904,13 +23706,13 @@ def special_spherical_kn_d_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23930,17 +23732,15 @@ def special_spherical_yn_cpu(n, z):
 
 def special_spherical_yn_node(n, z):
     node = SpecialSphericalYnBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23950,17 +23750,15 @@ def special_spherical_yn_node(n, z):
 
 def special_spherical_yn_record(n, z):
     node = SpecialSphericalYnBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -23973,7 +23771,7 @@ def special_spherical_yn_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24000,17 +23798,15 @@ def special_spherical_yn_d_cpu(n, z):
 
 def special_spherical_yn_d_node(n, z):
     node = SpecialSphericalYnDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -24020,17 +23816,15 @@ def special_spherical_yn_d_node(n, z):
 
 def special_spherical_yn_d_record(n, z):
     node = SpecialSphericalYnDBackward0()
-    node._edges = to_n, to_z = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -24043,13 +23837,13 @@ def special_spherical_yn_d_record(n, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -24069,17 +23863,15 @@ def special_stdtr_cpu(df, x):
 
 def special_stdtr_node(df, x):
     node = SpecialStdtrBackward0()
-    node._edges = to_df, to_x = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24089,17 +23881,15 @@ def special_stdtr_node(df, x):
 
 def special_stdtr_record(df, x):
     node = SpecialStdtrBackward0()
-    node._edges = to_df, to_x = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
         node.df, node.df_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24112,7 +23902,7 @@ def special_stdtr_record(df, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24133,12 +23923,10 @@ def special_stdtrit_cpu(df, p):
 
 def special_stdtrit_node(df, p):
     node = SpecialStdtritBackward0()
-    node._edges = to_df, to_p = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
+    node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
@@ -24148,12 +23936,10 @@ def special_stdtrit_node(df, p):
 
 def special_stdtrit_record(df, p):
     node = SpecialStdtritBackward0()
-    node._edges = to_df, to_p = (
-        df._edge or (edge_of(df) if df._flags & EDGED else NO_EDGE),
-        p._edge or (edge_of(p) if p._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
+    node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
     node._hooks = None
-    if to_p[0] is not None:
+    if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
     else:
@@ -24166,13 +23952,13 @@ def special_stdtrit_record(df, p):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
-    if node._edges[1][0] is not None:
+    if node._edge1 is not None:
         node.result = result._array
-        node.result_c = result._counter = [0]
+        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -24192,17 +23978,15 @@ def special_struve_cpu(v, x):
 
 def special_struve_node(v, x):
     node = SpecialStruveBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24212,17 +23996,15 @@ def special_struve_node(v, x):
 
 def special_struve_record(v, x):
     node = SpecialStruveBackward0()
-    node._edges = to_v, to_x = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24235,7 +24017,7 @@ def special_struve_record(v, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24263,14 +24045,14 @@ def special_tandg_cpu(x):
 
 def special_tandg_node(x):
     node = SpecialTandgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     return node
 
 
 def special_tandg_record(x):
     node = SpecialTandgBackward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     array = scipy.special._ufuncs.tandg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -24280,12 +24062,12 @@ def special_tandg_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -24303,10 +24085,8 @@ def special_tklmbda_cpu(x, lmbda):
 
 def special_tklmbda_node(x, lmbda):
     node = SpecialTklmbdaBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -24315,10 +24095,8 @@ def special_tklmbda_node(x, lmbda):
 
 def special_tklmbda_record(x, lmbda):
     node = SpecialTklmbdaBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
     node._hooks = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -24330,12 +24108,12 @@ def special_tklmbda_record(x, lmbda):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -24360,9 +24138,9 @@ def special_voigt_profile_cpu(x, sigma, gamma):
 def special_voigt_profile_node(x, sigma, gamma):
     node = SpecialVoigtProfileBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else NO_EDGE),
-        gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else None),
+        gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -24377,9 +24155,9 @@ def special_voigt_profile_node(x, sigma, gamma):
 def special_voigt_profile_record(x, sigma, gamma):
     node = SpecialVoigtProfileBackward0()
     node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else NO_EDGE),
-        gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else NO_EDGE),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
+        sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else None),
+        gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else None),
     )
     node._hooks = None
     node.x = x
@@ -24396,7 +24174,7 @@ def special_voigt_profile_record(x, sigma, gamma):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24442,7 +24220,7 @@ def special_wofz_cpu(z):
 
 def special_wofz_node(z):
     node = SpecialWofzBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -24451,7 +24229,7 @@ def special_wofz_node(z):
 
 def special_wofz_record(z):
     node = SpecialWofzBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
@@ -24463,12 +24241,12 @@ def special_wofz_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -24487,22 +24265,22 @@ def special_wright_bessel_cpu(a, b, x):
 def special_wright_bessel_node(a, b, x):
     node = SpecialWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24513,22 +24291,22 @@ def special_wright_bessel_node(a, b, x):
 def special_wright_bessel_record(a, b, x):
     node = SpecialWrightBesselBackward0()
     node._edges = to_a, to_b, to_x = (
-        a._edge or (edge_of(a) if a._flags & EDGED else NO_EDGE),
-        b._edge or (edge_of(b) if b._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
+        a._edge or (edge_of(a) if a._flags & EDGED else None),
+        b._edge or (edge_of(b) if b._flags & EDGED else None),
+        x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
     else:
         node.a, node.a_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     else:
         node.b, node.b_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24541,7 +24319,7 @@ def special_wright_bessel_record(a, b, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24562,14 +24340,14 @@ def special_wrightomega_cpu(z):
 
 def special_wrightomega_node(z):
     node = SpecialWrightomegaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     return node
 
 
 def special_wrightomega_record(z):
     node = SpecialWrightomegaBackward0()
-    node._edges = (z._edge or edge_of(z),)
+    node._edge0 = z._edge or edge_of(z)
     node._hooks = None
     array = scipy.special._ufuncs.wrightomega(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -24579,12 +24357,12 @@ def special_wrightomega_record(z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = result._counter = [0]
+    node.result_c = UNWRITTEN
     return result
 
 
@@ -24602,10 +24380,8 @@ def special_xlog1py_cpu(x, y):
 
 def special_xlog1py_node(x, y):
     node = SpecialXlog1PyBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24616,10 +24392,8 @@ def special_xlog1py_node(x, y):
 
 def special_xlog1py_record(x, y):
     node = SpecialXlog1PyBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24633,7 +24407,7 @@ def special_xlog1py_record(x, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24658,10 +24432,8 @@ def special_xlogy_cpu(x, y):
 
 def special_xlogy_node(x, y):
     node = SpecialXlogyBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24672,10 +24444,8 @@ def special_xlogy_node(x, y):
 
 def special_xlogy_record(x, y):
     node = SpecialXlogyBackward0()
-    node._edges = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        y._edge or (edge_of(y) if y._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24689,7 +24459,7 @@ def special_xlogy_record(x, y):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24714,7 +24484,7 @@ def special_y0_cpu(x):
 
 def special_y0_node(x):
     node = SpecialY0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24723,7 +24493,7 @@ def special_y0_node(x):
 
 def special_y0_record(x):
     node = SpecialY0Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24735,7 +24505,7 @@ def special_y0_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24756,7 +24526,7 @@ def special_y1_cpu(x):
 
 def special_y1_node(x):
     node = SpecialY1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24765,7 +24535,7 @@ def special_y1_node(x):
 
 def special_y1_record(x):
     node = SpecialY1Backward0()
-    node._edges = (x._edge or edge_of(x),)
+    node._edge0 = x._edge or edge_of(x)
     node._hooks = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24777,7 +24547,7 @@ def special_y1_record(x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24798,17 +24568,15 @@ def special_yn_cpu(n, x):
 
 def special_yn_node(n, x):
     node = SpecialYnBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24818,17 +24586,15 @@ def special_yn_node(n, x):
 
 def special_yn_record(n, x):
     node = SpecialYnBackward0()
-    node._edges = to_n, to_x = (
-        n._edge or (edge_of(n) if n._flags & EDGED else NO_EDGE),
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
+    node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._hooks = None
-    if to_x[0] is not None:
+    if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     else:
         node.n, node.n_v = None, 0
-    if to_x[0] is not None:
+    if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
@@ -24841,7 +24607,7 @@ def special_yn_record(n, x):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24862,17 +24628,15 @@ def special_yv_cpu(v, z):
 
 def special_yv_node(v, z):
     node = SpecialYvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -24882,17 +24646,15 @@ def special_yv_node(v, z):
 
 def special_yv_record(v, z):
     node = SpecialYvBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -24905,7 +24667,7 @@ def special_yv_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24926,17 +24688,15 @@ def special_yve_cpu(v, z):
 
 def special_yve_node(v, z):
     node = SpecialYveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -24946,17 +24706,15 @@ def special_yve_node(v, z):
 
 def special_yve_record(v, z):
     node = SpecialYveBackward0()
-    node._edges = to_v, to_z = (
-        v._edge or (edge_of(v) if v._flags & EDGED else NO_EDGE),
-        z._edge or (edge_of(z) if z._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
+    node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._hooks = None
-    if to_z[0] is not None:
+    if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
     else:
         node.v, node.v_v = None, 0
-    if to_z[0] is not None:
+    if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     else:
@@ -24969,7 +24727,7 @@ def special_yve_record(v, z):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)
@@ -24992,17 +24750,15 @@ def special_zeta_cpu(x, q):
 
 def special_zeta_node(x, q):
     node = SpecialZetaBackward0()
-    node._edges = to_x, to_q = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = to_q = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
-    if to_q[0] is not None:
+    if to_q is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    if to_q[0] is not None:
+    if to_q is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
@@ -25012,17 +24768,15 @@ def special_zeta_node(x, q):
 
 def special_zeta_record(x, q):
     node = SpecialZetaBackward0()
-    node._edges = to_x, to_q = (
-        x._edge or (edge_of(x) if x._flags & EDGED else NO_EDGE),
-        q._edge or (edge_of(q) if q._flags & EDGED else NO_EDGE),
-    )
+    node._edge0 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
+    node._edge1 = to_q = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._hooks = None
-    if to_q[0] is not None:
+    if to_q is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     else:
         node.x, node.x_v = None, 0
-    if to_q[0] is not None:
+    if to_q is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
     else:
@@ -25035,7 +24789,7 @@ def special_zeta_record(x, q):
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
-        result._edge = (node, 0)
+        result._edge = node
         result._counter = result._meta = None
     else:
         result = recorded(node, array)

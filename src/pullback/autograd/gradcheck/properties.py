@@ -57,7 +57,7 @@ def check_zero_gradients(problem: Problem) -> None:
 class _UndefinedGrad(Node):
     """Passes on no gradient at all, as if the tensor had not been used."""
 
-    __slots__ = ()
+    __slots__ = ("_edges",)
 
     def __init__(self, tensor: Tensor):
         self._edges = (edge_of(tensor),)

@@ -14,7 +14,7 @@ from pullback.codegen.emit.model import (
     is_tensor_list,
     is_tensor_value,
 )
-from pullback.codegen.emit.run import guard_of
+from pullback.codegen.emit.run import arity_of, edge_text, guard_of
 from pullback.codegen.emit.source import indent, quoted, tuple_text
 from pullback.codegen.model import SavedAttribute
 from pullback.codegen.python_dialect import PYTHON
@@ -191,7 +191,7 @@ def _recorded_inline(op: Emitted) -> list[str]:
         "        result = new_tensor(Tensor)",
         "        result._array = array",
         "        result._flags = RECORDED_FLAGS",
-        "        result._edge = (node, 0)",
+        "        result._edge = node",
         "        result._counter = result._meta = None",
         "    else:",
         "        result = recorded(node, array)",
@@ -199,14 +199,14 @@ def _recorded_inline(op: Emitted) -> list[str]:
 
 
 def _save_result(op: Emitted) -> list[str]:
-    """Lines that keep a new result: its array and its counter, which stands at zero."""
+    """Lines that keep a new result: its array, and that nobody counts its versions yet."""
     lines = []
     for attribute in op.saved("outputs"):
         name, source = attribute.name, attribute.source
         if attribute.expr != source:
             lines.append(f"    node.{name} = {attribute.expr.replace(source, 'result', 1)}")
             continue
-        save = [f"    node.{name} = result._array", f"    node.{name}_c = result._counter = [0]"]
+        save = [f"    node.{name} = result._array", f"    node.{name}_c = UNWRITTEN"]
         guard = guard_of(op, attribute)
         if guard:
             save = [
@@ -286,25 +286,31 @@ def _node(op: Emitted) -> list[str]:
     info = op.info
     assert info is not None
     alone = len(op.tensors) == 1
-    edges = [_edges(a, op.inplace, alone) for a in op.differentiable]
-    lines = [f"    node = {info.op}()", f"    node._edges = {_edges_text(edges)}"]
+    edges = [_edge(a, op.inplace, alone) for a in op.differentiable]
+    # Whether a value is needed is asked of locals, which are read faster than the node.
+    is_asked = any(guard_of(op, attribute) for attribute in op.saved("inputs"))
+    local = [f"to_{a.name} = " if is_asked else "" for a in op.differentiable]
+    lines = [f"    node = {info.op}()"]
+    if arity_of(op):
+        for place, edge in enumerate(edges):
+            lines.append(f"    node._edge{place} = {local[place]}{edge}")
+    else:
+        locals_ = ", ".join(name.removesuffix(" = ") for name in local) + " = " if is_asked else ""
+        lines.append(f"    node._edges = {locals_}{_edges_text(edges)}")
     lines.append("    node._hooks = None")
     for argument in op.differentiable:
         if is_tensor_list(argument.type):
             lines.append(f"    node.{argument.name}_count = len({argument.name})")
     for attribute in op.saved("inputs"):
         lines += _save_input(op, attribute)
-    if not any(guard_of(op, attribute) for attribute in op.saved("inputs")):
-        return lines
-    # Whether a value is needed is asked of locals, which are read faster than the node.
-    names = [a.name for a in op.differentiable]
-    lines[1] = lines[1].replace(" = ", f" = {', '.join(f'to_{name}' for name in names)} = ", 1)
-    for place, name in enumerate(names):
-        lines = [line.replace(f"if node._edges[{place}][0]", f"if to_{name}[0]") for line in lines]
+    if is_asked:
+        for place, argument in enumerate(op.differentiable):
+            asked = f"if {edge_text(op, place)} "
+            lines = [line.replace(asked, f"if to_{argument.name} ") for line in lines]
     return lines
 
 
-def _edges(argument: Argument, written: bool, alone: bool) -> str:
+def _edge(argument: Argument, written: bool, alone: bool) -> str:
     name = argument.name
     if is_tensor_list(argument.type):
         return f"*[t._edge or edge_of(t) for t in {name}]"
@@ -313,8 +319,8 @@ def _edges(argument: Argument, written: bool, alone: bool) -> str:
     edge = f"edge_of({name})"
     if not alone:
         # Most operands without an edge are constants, of which there is nothing to ask.
-        edge = f"(edge_of({name}) if {name}._flags & EDGED else NO_EDGE)"
-    optional = f"NO_EDGE if {name} is None else " if isinstance(argument.type, OptionalType) else ""
+        edge = f"(edge_of({name}) if {name}._flags & EDGED else None)"
+    optional = f"None if {name} is None else " if isinstance(argument.type, OptionalType) else ""
     return f"{optional}{name}._edge or {edge}"
 
 
@@ -337,7 +343,7 @@ def _save_input(op: Emitted, attribute: SavedAttribute) -> list[str]:
         return [f"    node.{name} = {name}"]
     guard = guard_of(op, attribute)
     if op.inplace and name == "self":
-        save = [f"    save_before_write(node, {quoted(name)}, self, node._edges[0])"]
+        save = [f"    save_before_write(node, {quoted(name)}, self, {edge_text(op, 0)})"]
         return [f"    if {guard}:", indent(save[0]), "    else:", _unsaved(name)] if guard else save
     version = f"0 if {name}._counter is None else {name}._counter[0]"
     if isinstance(attribute.type, OptionalType):

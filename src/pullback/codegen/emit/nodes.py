@@ -5,11 +5,21 @@ from __future__ import annotations
 import ast
 
 from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
-from pullback.codegen.emit.run import emit_run, guard_of, is_exact, makes_new
+from pullback.codegen.emit.run import (
+    arity_of,
+    edge_text,
+    edges_text,
+    emit_run,
+    guard_of,
+    is_exact,
+    makes_new,
+)
 from pullback.codegen.emit.source import docstring, indent, quoted, tuple_text, wrapped_call
 from pullback.codegen.model import Derivative, SavedAttribute
 
 __all__ = ["emit_node"]
+
+_BASES = ("ManyEdges", "OneEdge", "TwoEdges")
 
 
 def emit_node(op: Emitted) -> str:
@@ -19,12 +29,13 @@ def emit_node(op: Emitted) -> str:
     saved = op.saved("inputs") + op.saved("outputs")
     tensors = [s.name for s in saved if is_tensor(s.type) or is_tensor_list(s.type)]
     versions = [f"{s.name}_v" for s in op.saved("inputs") if s.name in tensors]
-    counters = [f"{s.name}_c" for s in op.saved("outputs") if s.name in tensors and _is_plain(op)]
+    counted = [s.name for s in op.saved("outputs") if s.name in tensors and _is_plain(op)]
+    counters = [f"{name}_c" for name in counted]
     slots = sorted([*(s.name for s in saved), *versions, *counters, *_lengths(op)])
     if _returns_list(op):
         slots.append("_outputs")  # as many as the list has tensors
     formulas = [f"{', '.join(d.var_names)}: {d.original_formula}" for d in op.derivatives]
-    text = f"class {info.op}(OperatorNode):\n"
+    text = f"class {info.op}({_BASES[arity_of(op)]}):\n"
     text += indent(docstring(str(op.schema), formulas)) + "\n\n"
     text += indent(wrapped_call("__slots__ = (", [quoted(s) for s in slots], _end(slots), 4)) + "\n"
     if saved:
@@ -33,6 +44,9 @@ def emit_node(op: Emitted) -> str:
     if tensors:
         names = [quoted(name) for name in tensors]
         text += indent(wrapped_call("_saves_tensors = (", names, _end(names), 4)) + "\n"
+    if counted:
+        names = [quoted(name) for name in counted]
+        text += indent(wrapped_call("_counted = (", names, _end(names), 4)) + "\n"
     if len(op.schema.returns) != 1:
         text += f"    _outputs = {len(op.schema.returns)}\n"
     if not _is_plain(op):
@@ -42,7 +56,13 @@ def emit_node(op: Emitted) -> str:
         text += "    _is_exact = True\n"
     if runs and makes_new(op):
         text += "    _makes_new = True\n"
-    if op.inplace and any(d.formula == "zeros_like(grad)" for d in op.derivatives):
+    if (
+        op.inplace
+        and arity_of(op)
+        and any(
+            d.var_names == ("self",) and d.formula == "zeros_like(grad)" for d in op.derivatives
+        )
+    ):
         text += "    _erases = True\n"
     text += "\n" + indent(_backward(op, saved))
     if runs:
@@ -95,8 +115,9 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
     nothing = "grad is None" if single else "all(grad is None for grad in grads)"
     refused = _refused(op)
     if len(refused) < len(op.differentiable):
-        nothing += "".join(f" and node._edges[{number}][0] is None" for number in refused)
-        lines += [f"    if {nothing}:", "        return (None,) * len(node._edges)"]
+        nothing += "".join(f" and {edge_text(op, number)} is None" for number in refused)
+        none = tuple_text(["None"] * arity_of(op)) if arity_of(op) else "(None,) * len(node._edges)"
+        lines += [f"    if {nothing}:", f"        return {none}"]
     if not single:
         lines += _unpack_grads(op)
     outputs = {attribute.name for attribute in op.saved("outputs")}
@@ -145,7 +166,7 @@ def _results(op: Emitted) -> list[str]:
     differentiable = op.differentiable
     if len(differentiable) == 1 and is_tensor_list(differentiable[0].type):
         formula = in_namespace(op.derivatives[0].formula)
-        mask = "    grad_input_mask = [edge[0] is not None for edge in node._edges]"
+        mask = "    grad_input_mask = [edge is not None for edge in node._edges]"
         uses_mask = "grad_input_mask" in formula
         return [*([mask] if uses_mask else []), f"    return tuple({formula})"]
     if any(is_tensor_list(a.type) for a in differentiable):
@@ -153,7 +174,7 @@ def _results(op: Emitted) -> list[str]:
     names = [a.name for a in differentiable]
     if len(names) == 1:
         return [f"    return ({in_namespace(op.derivatives[0].formula)},)"]
-    lines = [f"    {', '.join(f'(to_{name}, _)' for name in names)} = node._edges"]
+    lines = [f"    {', '.join(f'to_{name}' for name in names)} = {edges_text(op)}"]
     results = dict.fromkeys(names, "None")
     for derivative in op.derivatives:
         formula = in_namespace(derivative.formula)

@@ -13,10 +13,29 @@ from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_ten
 from pullback.codegen.emit.source import indent, tuple_text
 from pullback.codegen.model import Derivative, SavedAttribute
 
-__all__ = ["emit_run", "guard_of", "is_exact", "makes_new"]
+__all__ = ["arity_of", "edge_text", "edges_text", "emit_run", "guard_of", "is_exact", "makes_new"]
 
+_MOST_SLOTS = 2  # the classes of nodes with edges in slots
 _PRODUCTS = {"matmul_to_first", "matmul_to_second"}
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
+
+
+def arity_of(op: Emitted) -> int:
+    """How many slots a node has for its edges; none if they are in a tuple."""
+    differentiable = op.differentiable
+    has_list = any(is_tensor_list(a.type) for a in differentiable)
+    return 0 if has_list or len(differentiable) > _MOST_SLOTS else len(differentiable)
+
+
+def edge_text(op: Emitted, place: int) -> str:
+    """The expression for one edge of a node."""
+    return f"node._edge{place}" if arity_of(op) else f"node._edges[{place}]"
+
+
+def edges_text(op: Emitted) -> str:
+    """The expression for all edges of a node."""
+    places = range(arity_of(op))
+    return ", ".join(edge_text(op, place) for place in places) if places else "node._edges"
 
 
 def guard_of(op: Emitted, attribute: SavedAttribute) -> str | None:
@@ -28,7 +47,7 @@ def guard_of(op: Emitted, attribute: SavedAttribute) -> str | None:
     if len(users) != 1 or len(users[0].var_names) != 1:
         return None
     place = [a.name for a in differentiable].index(users[0].var_names[0])
-    return f"node._edges[{place}][0] is not None"
+    return f"{edge_text(op, place)} is not None"
 
 
 def makes_new(op: Emitted) -> bool:
@@ -81,7 +100,7 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
         formula = _on_arrays(op.derivatives[0].formula)
         results = f"({formula},)"
     else:
-        lines.append(f"    {', '.join(f'(to_{name}, _)' for name in names)} = node._edges")
+        lines.append(f"    {', '.join(f'to_{name}' for name in names)} = {edges_text(op)}")
         lines += map(indent, _square(op, saved))
         for derivative in op.derivatives:
             lines += map(indent, _gradient(op, derivative, saved, guarded))

@@ -76,7 +76,7 @@ class _Stop(BaseException):
 class _Arguments(Node):
     """Keeps the tensors among the arguments of a checkpointed function."""
 
-    __slots__ = ("tensors", "tensors_v")
+    __slots__ = ("_edges", "tensors", "tensors_v")
     _saves = ("tensors",)
     _saves_tensors = ("tensors",)
     tensors: Any

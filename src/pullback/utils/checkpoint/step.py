@@ -16,7 +16,15 @@ from weakref import ref
 
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.modes import enable_grad, no_grad
-from pullback.autograd.node import Edge, Node, next_sequence_number, numbered_by, output_of
+from pullback.autograd.node import (
+    Edge,
+    Node,
+    ends_of,
+    next_sequence_number,
+    node_of,
+    numbered_by,
+    output_of,
+)
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import CheckpointError, InplaceError
@@ -32,7 +40,7 @@ Leaves = list[Any]  # of a state: tensors without history, and whatever else it 
 class _Outside(Node):
     """Where a step's graph ends."""
 
-    __slots__ = ("loop",)
+    __slots__ = ("_edges", "loop")
 
     def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any):
         self.loop = loop
@@ -117,7 +125,7 @@ def _kind(leaf: Any) -> str:
 class _Owner:
     """Whose nodes are a step's; knows the loop, and not the step, which holds these nodes."""
 
-    __slots__ = ("loop",)
+    __slots__ = ("_edges", "loop")
 
     def __init__(self, loop: Any):
         self.loop = loop
@@ -163,7 +171,7 @@ class RecordedStep:
 
     def _captured(self, edge: Edge) -> _Outside:
         """A new end for an edge that leads out of the step."""
-        node, number = edge
+        node, number = ends_of(edge)
         assert node is not None
         return _Outside(self._owner.loop, *output_of(node, number))
 
@@ -174,7 +182,7 @@ class RecordedStep:
         seen: set[Node] = set()
 
         def inner(edge: Edge) -> Edge:
-            node = edge[0]
+            node = node_of(edge)
             if node is None or node in own:
                 return edge
             owner = getattr(node._seq, "owner", None)
@@ -191,12 +199,12 @@ class RecordedStep:
                 )
             if edge not in self.captures:
                 self.captures[edge] = self._captured(edge)
-            return self.captures[edge], 0
+            return self.captures[edge]
 
         self._roots = {place: inner(edge) for place, edge in self._roots.items()}
         while stack:
             node = stack.pop()
-            node._edges = tuple(map(inner, node._edges))
+            node._edges = tuple(map(inner, node._edges))  # type: ignore[misc]  # has it
 
     def differentiate(self, grads: dict[int, Any], totals: dict[Edge, Any]) -> dict[int, Any]:
         """The gradients of the state before the step; adds to those of the captures."""
@@ -207,7 +215,7 @@ class RecordedStep:
         roots: list[Any] = [
             (end, 0, wrap(totals[edge])) for edge, end in self.captures.items() if edge in totals
         ]
-        roots += [(node, number, wrap(grad)) for (node, number), grad in ends]
+        roots += [(*ends_of(edge), wrap(grad)) for edge, grad in ends]
         wanted = [*self._sources.values(), *self.captures.values()]
         task = GraphTask(create_graph=False, retain_graph=False)
         task.capture((end, 0, place) for place, end in enumerate(wanted))
@@ -249,7 +257,7 @@ class WholeLoop(RecordedStep):
         count = len(edges) - len(self._known)
         self._state_edges = iter(edges[:count])
         self._bridges = {
-            known: _Bridge(self._owner.loop, *output_of(known[0], known[1]), edge)  # type: ignore[arg-type]
+            known: _Bridge(self._owner.loop, *output_of(*ends_of(known)), edge)  # type: ignore[arg-type]
             for known, edge in zip(self._known, edges[count:], strict=True)
         }
 
@@ -260,7 +268,7 @@ class WholeLoop(RecordedStep):
         edge = next(self._state_edges)
         source = _Bridge(self._owner.loop, leaf.shape, leaf.dtype, edge)
         self._sources[place] = source
-        made._edge = (source, 0)
+        made._edge = source
         return made
 
     def _captured(self, edge: Edge) -> _Outside:
@@ -270,7 +278,7 @@ class WholeLoop(RecordedStep):
 
     def gradients(self, grads: dict[int, Tensor], create_graph: bool) -> list[Tensor | None]:
         """The gradients of the state before the loop, and of what it captures."""
-        roots: list[Any] = [(*self._roots[place], grad) for place, grad in grads.items()]
+        roots: list[Any] = [(*ends_of(self._roots[place]), grad) for place, grad in grads.items()]
         wanted = [*self._sources.values(), *self._bridges.values()]
         task = GraphTask(create_graph=create_graph, retain_graph=create_graph)
         task.capture((end, 0, place) for place, end in enumerate(wanted))

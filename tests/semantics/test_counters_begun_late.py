@@ -1,0 +1,113 @@
+"""Results that nodes save get a version counter when somebody first needs one.
+
+However a write reaches such a result, the pass that reads it must notice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+import pullback as pb
+from pullback.errors import SavedVersionError
+
+
+def _result() -> tuple[pb.Tensor, pb.Tensor]:
+    x = pb.tensor([0.5, 1.0], requires_grad=True)
+    return x, pb.exp(x)
+
+
+def _through_a_view(y: pb.Tensor) -> None:
+    y[0].mul_(2.0)
+
+
+def _through_detach(y: pb.Tensor) -> None:
+    y.detach().add_(1.0)
+
+
+def _after_detach_(y: pb.Tensor) -> None:
+    y.detach_()
+    y.add_(1.0)
+
+
+def _under_no_grad(y: pb.Tensor) -> None:
+    with pb.no_grad():
+        y.zero_()
+
+
+def _by_changing_its_shape(y: pb.Tensor) -> None:
+    y.unsqueeze_(0)
+
+
+WRITES: list[Callable[[pb.Tensor], None]] = [
+    _through_a_view,
+    _through_detach,
+    _after_detach_,
+    _under_no_grad,
+    _by_changing_its_shape,
+]
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
+def test_a_write_to_a_saved_result_is_noticed(write: Callable[[pb.Tensor], None]) -> None:
+    _, y = _result()
+    total = y.sum()
+    write(y)
+    with pytest.raises(SavedVersionError):
+        total.backward()
+
+
+def test_a_write_after_data_was_replaced_is_noticed() -> None:
+    """As in PyTorch, the version belongs to the tensor, whatever memory it has."""
+    _, y = _result()
+    total = y.sum()
+    y.data = pb.tensor([7.0, 8.0])
+    with pb.no_grad():
+        y.zero_()
+    with pytest.raises(SavedVersionError):
+        total.backward()
+
+
+@pytest.mark.parametrize("retain", [True, False])
+def test_a_formula_that_has_read_the_result_notices_later_writes(retain: bool) -> None:
+    x, y = _result()
+    w = pb.tensor([1.0, 3.0], requires_grad=True)
+    (grad,) = pb.autograd.grad(y, x, w, create_graph=True, retain_graph=retain)
+    with pb.no_grad():
+        y.zero_()
+    with pytest.raises(SavedVersionError):  # the gradient is w * y
+        pb.autograd.grad(grad.sum(), w)
+
+
+def test_a_formula_that_has_read_the_result_may_be_differentiated() -> None:
+    x, y = _result()
+    (grad,) = pb.autograd.grad(y.sum(), x, create_graph=True)
+    _ = y[0]  # begins the counter without a write
+    grad.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == y.tolist()
+
+
+def test_two_threads_begin_the_same_counter() -> None:
+    for _ in range(50):
+        _, y = _result()
+        total = y.sum()
+        barrier = threading.Barrier(2)
+        views: list[pb.Tensor] = []
+
+        def take(y: pb.Tensor = y, at: threading.Barrier = barrier, to: list[pb.Tensor] = views):
+            at.wait()
+            to.append(y[0])
+
+        threads = [threading.Thread(target=take) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        with pb.no_grad():
+            views[0].zero_()
+        assert views[1]._version == y._version == 1
+        with pytest.raises(SavedVersionError):
+            total.backward()
