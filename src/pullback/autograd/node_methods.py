@@ -90,24 +90,44 @@ def _input_metadata(self: Node) -> tuple[InputMetadata, ...]:
     return tuple(map(InputMetadata, self._shape, self._dtype))
 
 
-def _get_saved(self: Node, name: str) -> Any:
-    attribute = name.removeprefix(_RAW).removeprefix(_SAVED)
-    if attribute == name or attribute not in type(self)._saves:
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-    if attribute not in self._saves_tensors:
-        return getattr(self, attribute)
-    value = saved_output(self, attribute)
-    expected = getattr(self, attribute + "_v", None)
-    is_list = type(value) is tuple or type(expected) is tuple
-    if name.startswith(_RAW):
-        if is_list:
-            assert type(expected) is tuple
-            return tuple(SavedTensor(self, attribute, place) for place in range(len(expected)))
-        return SavedTensor(self, attribute)
-    if expected is None:
-        return load_output_tensor(self, value)
-    loaded = load_tensor(self, value, expected)
-    return tuple(map(_shown, loaded)) if is_list else _shown(loaded)
+class _Saved:
+    """What a node has saved under a name: an attribute for each, in the classes of nodes.
+
+    A ``__getattr__`` would serve all of them, but a class that has one is read slowly for every
+    attribute, and a backward pass does little else than read its nodes.
+    """
+
+    __slots__ = ("_is_raw", "_name")
+
+    def __init__(self, name: str, is_raw: bool):
+        self._name = name
+        self._is_raw = is_raw
+
+    def __get__(self, node: Node | None, owner: type[Node]) -> Any:
+        if node is None:
+            return self
+        name = self._name
+        if name not in node._saves_tensors:
+            return getattr(node, name)
+        value = saved_output(node, name)
+        expected = getattr(node, name + "_v", None)
+        is_list = type(value) is tuple or type(expected) is tuple
+        if self._is_raw:
+            if is_list:
+                assert type(expected) is tuple
+                return tuple(SavedTensor(node, name, place) for place in range(len(expected)))
+            return SavedTensor(node, name)
+        if expected is None:
+            return load_output_tensor(node, value)
+        loaded = load_tensor(node, value, expected)
+        return tuple(map(_shown, loaded)) if is_list else _shown(loaded)
+
+
+def _show_saved(cls: type[Node]) -> None:
+    """Gives a new class of nodes the attributes for what it saves."""
+    for name in cls.__dict__.get("_saves", ()):
+        setattr(cls, _SAVED + name, _Saved(name, False))
+        setattr(cls, _RAW + name, _Saved(name, True))
 
 
 def _shown(tensor: Tensor | None) -> Tensor | None:
@@ -136,13 +156,17 @@ def register_prehook(self: Node, fn: Callable[..., Any]) -> RemovableHandle:
 
 
 def attach_methods() -> None:
-    """Gives ``Node`` everything above."""
+    """Gives ``Node`` everything above, and its subclasses what they save."""
     members = {
         "_input_metadata": property(_input_metadata),
-        "__getattr__": _get_saved,
+        "__init_subclass__": classmethod(_show_saved),
         "__call__": _call,
         "register_hook": register_hook,
         "register_prehook": register_prehook,
     }
     for name, member in members.items():
         setattr(Node, name, member)
+    known = [Node]
+    for cls in known:  # grows
+        _show_saved(cls)
+        known += cls.__subclasses__()
