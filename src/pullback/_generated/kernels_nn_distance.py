@@ -245,6 +245,7 @@ register(
     node=_euclidean_node,
     jvp=_euclidean_jvp,
     tangents=(0, 1),
+    form="calls",
     array_function=kernels.nn_distance.euclidean,
     meta=kernels.meta.nn.euclidean,
     function=functions_nn_distance._euclidean,

@@ -28,6 +28,7 @@ __all__ = [
     "record_around",
     "record_view_around",
     "record_write_around",
+    "view_again",
     "view_around",
     "write_around",
 ]
@@ -158,12 +159,13 @@ def _as_views(node: Any, parent: Tensor, results: Any, *step: Any) -> Any:
     if isinstance(results, list | tuple):
         arrays = [result._array for result in results]
         return record_views(node, parent, arrays, (_one_again, *step))
-    return record_view(node, parent, results._array, (_again, *step))
+    return record_view(node, parent, results._array, (view_again, *step))
 
 
-def _again(xp: Any, base: Any, name: str, args: Any, kwargs: Any) -> Any:
+def view_again(xp: Any, base: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """Makes a view again by the operator of a name, in a namespace."""
     return getattr(xp, name)(base, *args, **kwargs)
 
 
 def _one_again(xp: Any, base: Any, name: str, args: Any, kwargs: Any, number: int) -> Any:
-    return _again(xp, base, name, args, kwargs)[number]
+    return view_again(xp, base, name, args, kwargs)[number]

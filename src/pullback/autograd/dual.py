@@ -38,7 +38,7 @@ from pullback.tensor.batched import BatchedArray
 from pullback.tensor.meta import View
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["Function", "dual_kernel", "follow_base", "remember_tangents", "write_tangent"]
+__all__ = ["Function", "dual_kernel", "finish", "follow_base", "remember_tangents", "write_tangent"]
 
 Function = Callable[..., Any]
 
@@ -200,7 +200,7 @@ def _of_first(base: Function, jvp: Function, general: Function) -> Function:
         tangent = jvp(tensors, _bare(self), *rest, *kwargs.values(), given, output)
         if _is_lent(tangent, given, output):
             tangent = tensors.clone(tangent)
-        _finish(output, level, tangent)
+        finish(output, level, tangent)
         return output
 
     return call
@@ -226,7 +226,7 @@ def _of_first_two(base: Function, jvp: Function, general: Function) -> Function:
         tangent = jvp(tensors, *primals, *rest, *kwargs.values(), self_t, other_t, output)
         if tangent is self_t or tangent is other_t:
             tangent = tensors.clone(tangent)
-        _finish(output, level, tangent)
+        finish(output, level, tangent)
         return output
 
     return call
@@ -253,7 +253,7 @@ def _single(value: Any) -> tuple[Any, Any]:
     return next(iter(tangents.items()))
 
 
-def _finish(output: Any, level: Level, tangent: Any) -> None:
+def finish(output: Any, level: Level, tangent: Any) -> None:
     """Gives a new result its tangent; nothing to be done but that, as a rule."""
     if tangent is None:
         return

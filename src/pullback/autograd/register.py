@@ -23,6 +23,7 @@ from pullback.autograd.around import (
     write_around,
 )
 from pullback.autograd.dual import dual_kernel, follow_base
+from pullback.autograd.dual_arrays import array_kernel
 from pullback.autograd.namespaces import arrays, tensors
 from pullback.autograd.view import requires_grad
 from pullback.batching.rules import declare, is_random
@@ -68,6 +69,7 @@ def register(
     meta: str | Function | None = None,
     tangents: tuple[int, ...] = (),
     sums: bool = False,
+    form: str | None = None,
     refused: tuple[tuple[int, str], ...] = (),
     differentiable: tuple[bool, ...] = (True,),
     factory: bool = False,
@@ -75,6 +77,7 @@ def register(
 ) -> None:
     """Registers what the generator made for one operator; a factory takes no tensors.
 
+    `form` says how the forward formula gets along with batch axes: ``dual_arrays.py`` tells.
     `refused` are the places of arguments that may have no tangent, each with the name of the
     missing derivative. `batching` is the class of operators whose batching rule serves this one.
     """
@@ -105,6 +108,10 @@ def register(
         kernels.append(Kernel(fallthrough_kernel, key, fallthrough=True))
     else:
         dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
+        # Names in formulas are those of our own operators, whose rules for batch axes are known.
+        if form == "elementwise" or (form is not None and entry.name.startswith("pullback::")):
+            assert jvp is not None
+            dual = _short_way(entry, dual, stock, jvp, form, tangents, sums, view is not None)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
@@ -128,6 +135,27 @@ def _dual_maker(
         return dual_kernel(name, base, jvp, tangents, written, sums, is_several, refused)
 
     return make
+
+
+def _short_way(
+    entry: OperatorEntry,
+    make: Function,
+    stock: Function,
+    jvp: Function,
+    form: str,
+    tangents: tuple[int, ...],
+    sums: bool,
+    is_view: bool,
+) -> Function:
+    """Makes the same where the kernel that computes is ours: tangents are computed on arrays."""
+
+    def make_short(base: Function) -> Function:
+        general = make(base)
+        if getattr(base, "marks", base) is not stock:
+            return general
+        return array_kernel(entry, general, stock, jvp, form, tangents, sums, is_view)
+
+    return make_short
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:

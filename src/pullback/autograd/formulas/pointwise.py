@@ -180,7 +180,8 @@ def by_exponent(xp: Any, change: Any, base: Any, exponent: Any, result: Any) -> 
 
     The power of a negative number has no slope there, and none is needed where the exponent stays.
     """
-    if base.dtype.kind != "c":
+    is_complex = base.dtype.kind == "c" if hasattr(base, "dtype") else isinstance(base, complex)
+    if not is_complex:
         base = xp.where((change == 0) & (base < 0), 1, base)
     return change * slope_of_exponent(xp, base, exponent, result)
 

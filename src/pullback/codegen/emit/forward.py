@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor_list
+from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
 from pullback.codegen.emit.source import docstring, indent, tuple_text
 from pullback.codegen.model import ForwardDerivative
 from pullback.schema import Argument
 
-__all__ = ["emit_jvp", "has_jvp", "sums_terms", "tangent_arguments"]
+__all__ = ["emit_jvp", "form_of", "has_jvp", "sums_terms", "tangent_arguments"]
 
 
 def has_jvp(op: Emitted) -> bool:
@@ -32,6 +32,44 @@ def tangent_arguments(op: Emitted) -> list[Argument]:
 def sums_terms(op: Emitted) -> bool:
     """Whether the formula leaves out the terms of arguments that have no tangent."""
     return bool(_shortened(op))
+
+
+def form_of(op: Emitted) -> str | None:
+    """How the formula gets along with tangents that have batch axes in front; None: not at all.
+
+    An element-wise one broadcasts. One made of function calls alone can run by batching rules; it
+    is linear if it reads no primal that may have a tangent, nor the result. A view's tangent is a
+    view by the same operator.
+    """
+    formulas, returns = _formulas(op), op.schema.returns
+    if len(formulas) != 1 or len(returns) != 1 or not is_tensor(returns[0].type):
+        return None
+    if op.is_view:
+        return "linear" if formulas[0].original_formula == "auto_linear" else None
+    if "elementwise" in op.function.tags:
+        return "elementwise"
+    tree = ast.parse(_plain_primals(op, formulas[0].formula), mode="eval")
+    if not _is_of_calls(tree.body):
+        return None
+    read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    primals = {"result", *(a.name for a in tangent_arguments(op))}
+    return "calls" if read & primals else "linear"
+
+
+def _is_of_calls(node: ast.expr) -> bool:
+    """Whether an expression is a sum of calls of functions, of names, numbers and such calls."""
+    if isinstance(node, ast.BinOp):
+        return (
+            isinstance(node.op, ast.Add | ast.Sub)
+            and _is_of_calls(node.left)
+            and _is_of_calls(node.right)
+        )
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return _is_of_calls(node.operand)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):  # a method
+        return False
+    values = [*node.args, *(keyword.value for keyword in node.keywords)]
+    return all(isinstance(v, ast.Name | ast.Constant) or _is_of_calls(v) for v in values)
 
 
 def _shortened(op: Emitted) -> list[str]:

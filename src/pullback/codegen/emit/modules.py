@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from pullback.codegen.emit.forward import emit_jvp, has_jvp, sums_terms, tangent_arguments
+from pullback.codegen.emit.forward import emit_jvp, form_of, has_jvp, sums_terms, tangent_arguments
 from pullback.codegen.emit.functions import emit_function, emit_operator, public_name
 from pullback.codegen.emit.kernels import array_function, emit_composite, emit_kernels
 from pullback.codegen.emit.model import Emitted
@@ -322,8 +322,11 @@ def _register_call(family: str, op: Emitted, ops: list[Emitted]) -> str:
         items += [f"jvp={jvp.name}_jvp", f"tangents={tangents}"]
         if sums_terms(jvp):
             items.append("sums=True")
-        if refused := _refused(jvp):
+        refused, form = _refused(jvp), form_of(jvp)
+        if refused:
             items.append(f"refused={refused!r}")
+        elif form is not None and not op.inplace:
+            items.append(f"form={form!r}")
     if op.schema.kind() is SchemaKind.functional:
         items.append(f"array_function={array_function(op.function.dispatch['CPU'])}")
         kind = next((_BATCHING[tag] for tag in op.function.tags if tag in _BATCHING), None)

@@ -39,11 +39,10 @@ def matmul(k: int, a: Array, b: Array) -> Array:
         return np.matmul(a, b)
     if not rows or not columns or a.shape[-1] != b.shape[k if columns == 1 else -2]:
         return plain.matmul(np.empty(a.shape[k:]), np.empty(b.shape[k:]))  # says what is wrong
-    if rows and columns <= 2 and is_constant(b, k):
-        right = _one(k, b)
-        if rows <= 2:
-            flat_rows = a.reshape(prod(a.shape[:-1]), a.shape[-1])
-            return np.matmul(flat_rows, right).reshape(*a.shape[:-1], *right.shape[1:])
+    if columns <= 2 and is_constant(b, k):
+        right, lead = _one(k, b), a.shape[:-1]
+        # One product of large matrices takes a third of the time of many small ones.
+        return np.matmul(a.reshape(prod(lead), a.shape[-1]), right).reshape(lead + right.shape[1:])
     if rows == 2 and columns == 1 and is_constant(a, k):
         vectors = b.reshape(prod(b.shape[:k]), b.shape[-1])
         return np.matmul(vectors, _one(k, a).T).reshape(*b.shape[:k], a.shape[-2])
