@@ -115,3 +115,24 @@ def test_jacobians_by_columns_and_by_rows_agree_on_writes_to_views(
             for jacobian in (pb.func.jacfwd, pb.func.jacrev)
         )
         np.testing.assert_allclose(by_columns.numpy(), by_rows.numpy())
+
+
+def test_samples_of_tangents_lie_one_after_the_other() -> None:
+    first = pb.tensor([[1.0, 2.0], [3.0, 4.0]])
+
+    def program(last: pb.Tensor) -> pb.Tensor:
+        # Zeros are joined to the tangents, all in one place, and NumPy would put samples between.
+        whole = pb.concatenate([first, last], axis=0)
+        pb.reshape(whole, (-1,)).mul_(3.0)
+        return whole
+
+    last = pb.tensor([[5.0, 6.0]])
+    expected = pb.func.jacrev(program)(last).tolist()
+    assert pb.func.jacfwd(program)(last).tolist() == expected
+
+    def recorded(scale: pb.Tensor) -> pb.Tensor:  # the general way, by tangents with a history
+        push = pb.func.vmap(lambda t: pb.func.jvp(program, (last,), (t * scale,))[1])
+        return push(pb.tensor([[[1.0, 0.0]], [[0.0, 1.0]]]))
+
+    found = recorded(pb.tensor(1.0, requires_grad=True))
+    assert pb.moveaxis(found, 0, -1).detach().reshape((3, 2, 1, 2)).tolist() == expected

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from pullback.dispatch.table import OperatorEntry
 from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray
 from pullback.tensor.levels import active_levels
 from pullback.tensor.meta import Meta, Step
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, born_here, wrap
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, birthplace, born_here, share_counter, wrap
 
 __all__ = ["array_kernel"]
 
@@ -310,9 +311,12 @@ def _finish(
     output._meta = meta = Meta()
     meta.tangents = {level: tangent}
     output._flags |= DUAL
-    if modes & _MARKED:
-        born_here(output)
-        born_here(tangent)
+    if modes & _MARKED:  # as born_here does, for two new tensors at once
+        birth = birthplace.get()
+        output._counter, tangent._counter = [0, birth], [0, birth]
+        if modes & MAPPING:
+            output._counter.append(ref(output))
+            tangent._counter.append(ref(tangent))
     return output
 
 

@@ -26,6 +26,7 @@ from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import TRANSFORM, StateGuard
+from pullback.tensor.batched import BatchedArray
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import View
 from pullback.tensor.payload import Payload
@@ -98,7 +99,7 @@ def beside(tensor: Tensor, tangent: Tensor) -> Tensor:
             return tangent
     else:
         layout = _layout(wanted)
-        if _layout(array) == layout:
+        if _runs_as(array, layout):
             return tangent
     with StateGuard(end=TRANSFORM):  # the copy is no business of the transforms around it
         return tensors.in_layout(tangent, layout)
@@ -106,6 +107,14 @@ def beside(tensor: Tensor, tangent: Tensor) -> Tensor:
 
 def _layout(array: Any) -> tuple[int, ...]:
     return array.layout if isinstance(array, Payload) else layout_of(np.asarray(array))
+
+
+def _runs_as(array: Any, layout: tuple[int, ...]) -> bool:
+    """Whether memory runs through axes in an order; that of samples, one after the other."""
+    if type(array) is BatchedArray:
+        k = len(array.levels)
+        return layout_of(array.array) == (*range(k), *(k + axis for axis in layout))
+    return _layout(array) == layout
 
 
 def set_beside(result: Tensor, level: Level, tangent: Tensor) -> None:

@@ -82,10 +82,14 @@ def padded(k: int, *arrays: Array) -> list[Array]:
 
 def full(k: int, *arrays: Array) -> list[Array]:
     """Arrays that all have every sample; what was constant is repeated, without a copy."""
+    arrays = tuple(map(np.asarray, arrays))
+    first = arrays[0].shape[:k] if arrays else ()
+    if all([x.shape[:k] == first for x in arrays]):  # noqa: C419 - quicker than a generator
+        return list(arrays)
     batch = batch_of(k, *arrays)
     return [
         x if x.shape[:k] == batch else np.broadcast_to(x, batch + x.shape[k:])
-        for x in map(np.asarray, arrays)
+        for x in arrays
     ]
 
 

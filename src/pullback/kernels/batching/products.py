@@ -26,23 +26,35 @@ from pullback.kernels.batching.axes import (
 
 __all__ = ["RULES", "matmul"]
 
+_FEW = 64  # matrices; so many products in a loop of NumPy's take no longer than two reshapes
+
 
 def _one(k: int, x: Array) -> Array:
     """The only sample."""
     return x.reshape(x.shape[k:])
 
 
+def _with_one_matrix(a: Array, b: Array) -> Array:
+    """The products of many matrices or rows with one matrix or column."""
+    lead = a.shape[:-1]
+    if b.ndim == 2 and prod(lead[:-1]) < _FEW:
+        return np.matmul(a, b)
+    # One large product takes a third of the time of many small ones.
+    return np.matmul(a.reshape(prod(lead), a.shape[-1]), b).reshape(lead + b.shape[1:])
+
+
 def matmul(k: int, a: Array, b: Array) -> Array:
     """The product of matrices; vectors stand for one row or column."""
     rows, columns = a.ndim - k, b.ndim - k
-    if rows == columns == 2 and a.shape[-1] == b.shape[-2] and not is_constant(b, k):
-        return np.matmul(a, b)
+    if rows > 1 and columns == 2 and a.shape[-1] == b.shape[-2]:
+        if b.shape[:k] == (1,) * k:
+            return _with_one_matrix(a, b[(0,) * k])
+        if rows == 2:
+            return np.matmul(a, b)
     if not rows or not columns or a.shape[-1] != b.shape[k if columns == 1 else -2]:
         return plain.matmul(np.empty(a.shape[k:]), np.empty(b.shape[k:]))  # says what is wrong
     if columns <= 2 and is_constant(b, k):
-        right, lead = _one(k, b), a.shape[:-1]
-        # One product of large matrices takes a third of the time of many small ones.
-        return np.matmul(a.reshape(prod(lead), a.shape[-1]), right).reshape(lead + right.shape[1:])
+        return _with_one_matrix(a, _one(k, b))
     if rows == 2 and columns == 1 and is_constant(a, k):
         vectors = b.reshape(prod(b.shape[:k]), b.shape[-1])
         return np.matmul(vectors, _one(k, a).T).reshape(*b.shape[:k], a.shape[-2])
