@@ -1125,7 +1125,7 @@ register(
     jvp=matmul_jvp,
     tangents=(0, 1),
     sums=True,
-    form="calls",
+    form="matrices",
     array_function=kernels.products.matmul,
     meta=kernels.meta.products.matmul,
     function=functions_products.matmul,

@@ -8,7 +8,9 @@ the generator finds out:
   behind the batch as the result has;
 - ``"calls"``: there is nothing in it but operators, whose batching rules take the place of their
   kernels;
-- ``"linear"``: the same, and it reads neither primals nor the result.
+- ``"linear"``: the same, and it reads neither primals nor the result;
+- ``"matrices"``: the same, and NumPy broadcasts the operators itself where all arrays have as many
+  axes, two at least.
 """
 
 from __future__ import annotations
@@ -72,12 +74,13 @@ class Formula:
             way is taken for batched tangents, so that nothing is computed twice.
     """
 
-    __slots__ = ("_by_element", "_is_linear", "_jvp", "declines")
+    __slots__ = ("_by_element", "_is_linear", "_jvp", "_of_matrices", "declines")
 
     def __init__(self, jvp: Function, form: str):
         self._jvp = jvp
         self._by_element = form == "elementwise"
         self._is_linear = form == "linear"
+        self._of_matrices = form == "matrices"
         self.declines = False
 
     def of_one(self, held: Any, primal: Any, others: Sequence[Any], result: Any) -> Any:
@@ -104,6 +107,11 @@ class Formula:
             ndim = k + result.ndim
             first, second = _padded(first, k, ndim), _padded(second, k, ndim)
             return self._jvp(arrays, *primals, first, second, result)
+        if self._of_matrices:
+            a, b = primals
+            if a.ndim == b.ndim > 1:
+                first, second = _padded(first, k, 0), _padded(second, k, 0)
+                return self._jvp(arrays, a, b, first, second, result)
         primals = [_led(value, k) for value in primals]
         first, second = _samples_in(first, k), _samples_in(second, k)
         return self._by_rules(k, *primals, first, second, _led(result, k))
@@ -134,7 +142,7 @@ def _padded(held: Any, k: int, ndim: int) -> Any:
         return held
     array = held.array
     missing = ndim - array.ndim
-    if not missing:
+    if missing <= 0:
         return array
     shape = array.shape
     return array.reshape(shape[:k] + (1,) * missing + shape[k:])

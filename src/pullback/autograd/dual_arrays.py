@@ -24,14 +24,15 @@ from pullback.autograd.dual import finish
 from pullback.autograd.level import Level
 from pullback.autograd.record import record_view
 from pullback.autograd.tangents import set_beside, zeros_like
-from pullback.autograd.view import make_view
+from pullback.autograd.view import creation_now, make_view
 from pullback.batching.rules import tensor_rule
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.dispatch.table import OperatorEntry
 from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray
 from pullback.tensor.levels import active_levels
-from pullback.tensor.meta import Meta, Step
+from pullback.tensor.memory import empty_in_layout, layout_of
+from pullback.tensor.meta import Meta, Step, View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, birthplace, born_here, share_counter, wrap
 
 __all__ = ["array_kernel"]
@@ -192,7 +193,7 @@ def _of_any(
             return general(*args, **kwargs)
         output = stock(*args, **kwargs)
         primals = [_raw(value) for value in values]
-        parts = _as_formula_takes(given, values, places, sums)
+        parts = _as_formula_takes(given, held, values, places, sums)
         try:
             found = formula.of_any(held, primals, parts, output._array)
         except DeclinedError:
@@ -225,19 +226,22 @@ def _common(values: list[Any], places: tuple[int, ...]) -> tuple[Level, Any, lis
 
 
 def _as_formula_takes(
-    given: list[Any], values: list[Any], places: tuple[int, ...], sums: bool
+    given: list[Any], held: Any, values: list[Any], places: tuple[int, ...], sums: bool
 ) -> list[Any]:
     """Tangents with zeros where there are none, unless they do without, and in lists as values."""
     found = iter(given)
 
-    def one(item: Any) -> Any:
+    def one(item: Any, of_list: bool = False) -> Any:
         part = next(found)
         if part is not None or sums or not isinstance(item, Tensor):
             return part
+        if of_list and type(held) is BatchedArray:  # items are joined, so every sample needs them
+            shape = held.array.shape[: len(held.levels)] + item.shape
+            return BatchedArray(np.zeros(shape, item.dtype), held.levels)
         return zeros_like(item)._array
 
     return [
-        [one(item) for item in values[place]]
+        [one(item, True) for item in values[place]]
         if type(values[place]) is list
         else one(values[place])
         for place in places
@@ -274,10 +278,22 @@ def _view_of_samples(tangent: Tensor, array: Any, step: Step) -> Tensor:
     """The tensor of an array that was made as a view of a batched tangent."""
     held = tangent._array
     whole, part = held.array, BatchedArray(array, held.levels)
-    base = array.base
-    if base is whole or (base is not None and base is whole.base):
+    base, meta = array.base, tangent._meta
+    if base is None or (base is not whole and base is not whole.base):
+        return record_view(None, tangent, part, step)
+    if meta is not None:
         return make_view(tangent, part, step, None)
-    return record_view(None, tangent, part, step)
+    # As make_view does for a tensor that is no view itself.
+    made = _new(Tensor)
+    made._array = part
+    made._flags = BATCHED_FLAGS | PLAIN_VIEW
+    made._edge = None
+    share_counter(made, tangent)
+    made._meta = view = View()
+    view.base, view.step, view.edge, view.base_edge = tangent, step, None, None
+    view.version = made._counter[0]  # type: ignore[index]
+    view.creation = creation_now()
+    return made
 
 
 # --- results -------------------------------------------------------------------------------------
@@ -290,10 +306,10 @@ def _finish(
 
     `held` is a tangent of the arguments, a batched one if there is any, and `given` are all.
     """
+    # Every pushed operation comes through here, so little is left to other functions.
     array = output._array
-    is_batched = type(held) is BatchedArray
     shape = array.shape
-    if is_batched:
+    if type(held) is BatchedArray:
         shape = held.array.shape[: len(held.levels)] + shape
     if (
         type(found) is not _ndarray
@@ -303,10 +319,18 @@ def _finish(
         or not array.flags.c_contiguous
         or _is_lent(found, given)
     ):
-        return _finish_slowly(output, level, found, held, given, modes)
+        found = _fitted(found, shape, array, given)
+        if found is None or found.shape != shape or found.dtype is not array.dtype:
+            return _finish_generally(output, level, found, held, modes)
     tangent = _new(Tensor)
-    tangent._array = BatchedArray(found, held.levels) if is_batched else found
-    tangent._flags = BATCHED_FLAGS if is_batched else CPU_FLAGS
+    if type(held) is BatchedArray:
+        tangent._array = payload = _new(BatchedArray)
+        payload.array = found
+        payload.levels = held.levels
+        tangent._flags = BATCHED_FLAGS
+    else:
+        tangent._array = found
+        tangent._flags = CPU_FLAGS
     tangent._edge = tangent._counter = tangent._meta = None
     output._meta = meta = Meta()
     meta.tangents = {level: tangent}
@@ -324,33 +348,38 @@ def _is_lent(found: Any, given: Sequence[Any]) -> bool:
     """Whether a new tangent lies in the memory of one that was given."""
     owns = found.base is None
     for part in given:
-        array = part.array if type(part) is BatchedArray else part
-        if found is array:
-            return True
-        if not owns and array is not None and np.may_share_memory(found, array):
-            return True
+        if part is not None:
+            array = part.array if type(part) is BatchedArray else part
+            if found is array or (not owns and np.may_share_memory(found, array)):
+                return True
     return False
 
 
-def _finish_slowly(
-    output: Tensor, level: Level, found: Any, held: Any, given: Sequence[Any], modes: int
-) -> Tensor:
-    """The same for a tangent that has to be broadcast, converted, or copied."""
+def _fitted(found: Any, shape: tuple[int, ...], result: Any, given: Sequence[Any]) -> Any:
+    """A tangent in memory of its own: samples one after the other, each as the result is.
+
+    `shape` is what it should have; what has another one in the end broadcasts to it.
+    """
+    if found is None:
+        return None
+    found = np.asarray(found)
+    k = len(shape) - result.ndim
+    if found.ndim != len(shape) or found.shape[:k] != shape[:k]:
+        found = np.broadcast_to(found, shape)
+    order = layout_of(result)
+    if k:
+        order = (*range(k), *(k + axis for axis in order))
+    if _is_lent(found, given) or 0 in found.strides or layout_of(found) != order:
+        whole, found = found, empty_in_layout(found.shape, found.dtype, order)
+        np.copyto(found, whole)
+    return found
+
+
+def _finish_generally(output: Tensor, level: Level, found: Any, held: Any, modes: int) -> Tensor:
+    """The same for a tangent that is to be broadcast or converted, or is not there at all."""
     if modes & _MARKED:
         born_here(output)
-    if found is None:
-        return output
-    found = np.asarray(found)
-    array = output._array
-    if type(held) is BatchedArray:
-        k = len(held.levels)
-        sizes = held.array.shape[:k]
-        if found.ndim != k + array.ndim or found.shape[:k] != sizes:
-            found = np.broadcast_to(found, sizes + array.shape).copy()
-        elif array.flags.c_contiguous and not found.flags.c_contiguous:
-            found = found.copy()  # the batch in front, so that what follows runs through memory
-    if _is_lent(found, given):
-        found = found.copy("K")
-    tangent = wrap(BatchedArray(found, held.levels) if type(held) is BatchedArray else found)
-    finish(output, level, born_here(tangent) if modes & _MARKED else tangent)
+    if found is not None:
+        tangent = wrap(BatchedArray(found, held.levels) if type(held) is BatchedArray else found)
+        finish(output, level, born_here(tangent) if modes & _MARKED else tangent)
     return output

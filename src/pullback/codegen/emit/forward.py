@@ -12,6 +12,9 @@ from pullback.schema import Argument
 __all__ = ["emit_jvp", "form_of", "has_jvp", "sums_terms", "tangent_arguments"]
 
 
+_OF_MATRICES = {"matmul"}  # functions of the last two axes that broadcast those in front
+
+
 def has_jvp(op: Emitted) -> bool:
     """Whether an operator has forward formulas of its own: variants use those of their entry."""
     return bool(_formulas(op))
@@ -38,8 +41,8 @@ def form_of(op: Emitted) -> str | None:
     """How the formula gets along with tangents that have batch axes in front; None: not at all.
 
     An element-wise one broadcasts. One made of function calls alone can run by batching rules; it
-    is linear if it reads no primal that may have a tangent, nor the result. A view's tangent is a
-    view by the same operator.
+    is linear if it reads no primal that may have a tangent, nor the result; one of products of
+    matrices broadcasts if all have as many axes. A view's tangent is a view by the same operator.
     """
     formulas, returns = _formulas(op), op.schema.returns
     if len(formulas) != 1 or len(returns) != 1 or not is_tensor(returns[0].type):
@@ -52,6 +55,9 @@ def form_of(op: Emitted) -> str | None:
     if not _is_of_calls(tree.body):
         return None
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    called = {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    if called <= _OF_MATRICES:
+        return "matrices"
     primals = {"result", *(a.name for a in tangent_arguments(op))}
     return "calls" if read & primals else "linear"
 

@@ -61,7 +61,13 @@ def sample(x: Array, k: int) -> tuple[int, ...]:
 
 def batch_of(k: int, *arrays: Array) -> tuple[int, ...]:
     """The lengths of the batch axes of several arrays together."""
-    return np.broadcast_shapes(*(x.shape[:k] for x in arrays if isinstance(x, np.ndarray)))
+    sizes = [1] * k
+    for x in arrays:
+        if isinstance(x, np.ndarray):
+            for axis in range(k):
+                if x.shape[axis] != 1:
+                    sizes[axis] = x.shape[axis]
+    return tuple(sizes)
 
 
 def is_constant(x: Array, k: int) -> bool:
