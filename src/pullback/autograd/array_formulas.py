@@ -1,8 +1,8 @@
 """Forward formulas on raw arrays, also for many tangents at once.
 
-Called by the kernels of ``dual_arrays.py``. Tangents that ``jacfwd`` pushes together have batch axes
-in front, of which the primals know nothing. How a formula gets along with that is its *form*, which
-the generator finds out:
+Called by the kernels of ``dual_arrays.py``. Tangents that ``jacfwd`` pushes together have batch
+axes in front, of which the primals know nothing. How a formula gets along with that is its *form*,
+which the generator finds out:
 
 - ``"elementwise"``: all arrays broadcast against each other, once the tangents have as many axes
   behind the batch as the result has;

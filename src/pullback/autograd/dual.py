@@ -259,7 +259,7 @@ def finish(output: Any, level: Level, tangent: Any) -> None:
         return
     array, wanted = tangent._array, output._array
     shape = array.array.shape[len(array.levels) :] if type(array) is BatchedArray else array.shape
-    if shape == wanted.shape and array.dtype is wanted.dtype:
+    if shape == wanted.shape and array.dtype is wanted.dtype and array.dtype.kind in "fc":
         set_beside(output, level, tangent)
     else:
         _give(output, level, tangent, False)

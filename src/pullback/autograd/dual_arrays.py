@@ -311,16 +311,19 @@ def _finish(
     shape = array.shape
     if type(held) is BatchedArray:
         shape = held.array.shape[: len(held.levels)] + shape
+    dtype = array.dtype
+    if dtype.kind not in "fc":
+        found = None  # no number of this kind has a derivative
     if (
         type(found) is not _ndarray
         or found.shape != shape
-        or found.dtype is not array.dtype
+        or found.dtype is not dtype
         or not found.flags.c_contiguous
         or not array.flags.c_contiguous
         or _is_lent(found, given)
     ):
         found = _fitted(found, shape, array, given)
-        if found is None or found.shape != shape or found.dtype is not array.dtype:
+        if found is None or found.shape != shape or found.dtype is not dtype:
             return _finish_generally(output, level, found, held, modes)
     tangent = _new(Tensor)
     if type(held) is BatchedArray:

@@ -150,7 +150,7 @@ def _short_way(
     """Makes the same where the kernel that computes is ours: tangents are computed on arrays."""
 
     def make_short(base: Function) -> Function:
-        general = make(base)
+        general: Function = make(base)
         if getattr(base, "marks", base) is not stock:
             return general
         return array_kernel(entry, general, stock, jvp, form, tangents, sums, is_view)

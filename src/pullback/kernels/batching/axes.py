@@ -93,10 +93,7 @@ def full(k: int, *arrays: Array) -> list[Array]:
     if all([x.shape[:k] == first for x in arrays]):  # noqa: C419 - quicker than a generator
         return list(arrays)
     batch = batch_of(k, *arrays)
-    return [
-        x if x.shape[:k] == batch else np.broadcast_to(x, batch + x.shape[k:])
-        for x in arrays
-    ]
+    return [x if x.shape[:k] == batch else np.broadcast_to(x, batch + x.shape[k:]) for x in arrays]
 
 
 def flat(k: int, x: Array) -> Array:
