@@ -108,10 +108,7 @@ def register(
         kernels.append(Kernel(fallthrough_kernel, key, fallthrough=True))
     else:
         dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
-        # Names in formulas are those of our own operators, whose rules for batch axes are known.
-        if form == "elementwise" or (form is not None and entry.name.startswith("pullback::")):
-            assert jvp is not None
-            dual = _short_way(entry, dual, stock, jvp, form, tangents, sums, view is not None)
+        dual = _short_way(entry, dual, stock, jvp, form, tangents, sums, view is not None)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
@@ -141,13 +138,18 @@ def _short_way(
     entry: OperatorEntry,
     make: Function,
     stock: Function,
-    jvp: Function,
-    form: str,
+    jvp: Function | None,
+    form: str | None,
     tangents: tuple[int, ...],
     sums: bool,
     is_view: bool,
 ) -> Function:
     """Makes the same where the kernel that computes is ours: tangents are computed on arrays."""
+    if jvp is None or form is None:
+        return make
+    # Names in formulas are those of our own operators, whose rules for batch axes are known.
+    if form != "elementwise" and not entry.name.startswith("pullback::"):
+        return make
 
     def make_short(base: Function) -> Function:
         general: Function = make(base)
