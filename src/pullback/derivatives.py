@@ -23,12 +23,14 @@ from pullback.func.jacobians import hessian as hessian_of_tensors
 from pullback.func.jacobians import jacfwd, jacrev
 from pullback.func.reverse import grad as grad_of_tensors
 from pullback.func.reverse import grad_and_value, pulled, vjp
+from pullback.func.second import curvature
 from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
 
 __all__ = ["elementwise_grad", "grad", "hessian", "hvp", "jacobian", "value_and_grad"]
 
 _Function = Callable[..., Any]
+_SINGLE = (Tensor, np.ndarray, float)  # the types of arguments that are no trees
 
 
 class _Call:
@@ -38,16 +40,26 @@ class _Call:
         self.args = list(args)
         self._kinds: dict[int, list[type]] = {}
         for place in positions(name, argnums, len(args)):
-            leaves, spec = pytree.flatten(args[place])
+            value = args[place]
+            kind = type(value)
+            if kind in _SINGLE:  # nearly always, and then there is no tree to take apart
+                self.args[place] = _tensor(f"{name}: argument {place}", value)
+                self._kinds[place] = [kind]
+                continue
+            leaves, spec = pytree.flatten(value)
             pairs = zip(leaves, spec.paths(), strict=True)
             made = [_tensor(f"{name}: argument {place}{path}", leaf) for leaf, path in pairs]
             self.args[place] = pytree.unflatten(spec, made)
             self._kinds[place] = [type(leaf) for leaf in leaves]
-        kinds = [kind for found in self._kinds.values() for kind in found]
-        self.is_native = not any(issubclass(kind, Tensor) for kind in kinds)
+        self.is_native = not any(
+            issubclass(kind, Tensor) for found in self._kinds.values() for kind in found
+        )
 
     def like_arguments(self, gradients: Any, argnums: Argnums) -> Any:
         """Each gradient as what its argument was."""
+        if type(gradients) is Tensor:
+            ((kind,),) = self._kinds.values()
+            return _back(gradients, kind)
         several = isinstance(argnums, tuple)
         parts = gradients if several else (gradients,)
         found = []
@@ -61,6 +73,8 @@ class _Call:
         """Values, Jacobians and the like: arrays and floats if no tensor was asked for."""
         if not self.is_native:
             return tree
+        if type(tree) is Tensor:
+            return _back(tree, np.ndarray if tree.ndim else float)
         return pytree.map(lambda t: _back(t, np.ndarray if t.ndim else float), tree)
 
 
@@ -253,6 +267,16 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
         call = _Call("hvp", argnums, tuple(given))
         (place,) = positions("hvp", argnums, len(given))
         direction = _direction(call.args[place], vector)
+
+        leaves, spec = pytree.flatten(call.args[place])
+
+        def value(parts: list[Tensor]) -> Any:
+            given[place] = pytree.unflatten(spec, parts)
+            return func(*given, **kwargs)
+
+        products = curvature(value, leaves, pytree.leaves(direction))
+        if products is not None:
+            return call.like_arguments(pytree.unflatten(spec, products), argnums)
 
         def slope(value: Any) -> Any:
             return inner(*call.args[:place], value, *call.args[place + 1 :], **kwargs)

@@ -33,6 +33,7 @@ __all__ = [
     "forbid_in_transform",
     "has_transform_since",
     "in_forward_mode",
+    "only_forward_level",
     "process_levels",
     "tangents_are_recorded",
 ]
@@ -88,11 +89,21 @@ class TransformLevel(Level):
             is recorded inside whatever the mode outside.
     """
 
-    __slots__ = ("_before", "_birthplace", "_outer", "forward", "has_tangents", "inputs", "start")
+    __slots__ = (
+        "_before",
+        "_birthplace",
+        "_outer",
+        "forward",
+        "has_tangents",
+        "inputs",
+        "records",
+        "start",
+    )
 
     def __init__(self, *, forward: bool):
         super().__init__()
         self.forward = forward
+        self.records = not forward  # whether history is recorded inside
 
     def __enter__(self) -> Self:
         self._outer = outer = _current.get()
@@ -105,7 +116,7 @@ class TransformLevel(Level):
         birthplace.set(self.serial)
         _current.set(self)
         keep = before.keep | AUTOGRAD_BITS
-        if not self.forward:
+        if self.records:
             keep |= REQUIRES_GRAD
         modes = before.modes & ~INFERENCE | TRANSFORM
         set_state(state_of(before.include | TRACKED, keep, modes))
@@ -121,6 +132,9 @@ class TransformLevel(Level):
         _current.set(self._outer)
         birthplace.set(self._birthplace)
         self.end()
+
+    def settle(self) -> None:
+        """Called before a write to memory that tangents may still have to be computed from."""
 
     def take_input(self, tensor: Tensor) -> list[int]:
         """Notes the memory of an input, which must not be written to; its version counter."""
@@ -141,6 +155,23 @@ def in_forward_mode() -> bool:
     return bool(process_levels) or (level is not None and level.has_tangents)
 
 
+def only_forward_level() -> Level | None:
+    """The level of all tangents that there may be, if there is just one."""
+    found: Level | None = None
+    level = _current.get()
+    if process_levels:
+        if level is not None and level.has_tangents:
+            return None
+        return process_levels[0] if len(process_levels) == 1 else None
+    while level is not None and level.has_tangents:
+        if level.forward:
+            if found is not None:
+                return None
+            found = level
+        level = level._outer
+    return found
+
+
 def tangents_are_recorded() -> bool:
     """Whether there may be tangents that can be differentiated backwards."""
     level = _current.get()
@@ -158,7 +189,10 @@ def forbid_in_transform(what: str, advice: str) -> None:
 
 def check_capture(tensor: Tensor) -> None:
     """Refuses a write, inside a transform, to memory that came from outside."""
-    level = _current.get()
+    level = outer = _current.get()
+    while outer is not None:
+        outer.settle()
+        outer = outer._outer
     if level is None or tensor.dtype.kind not in "fc":
         return
     counter = tensor._counter

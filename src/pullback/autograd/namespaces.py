@@ -8,8 +8,8 @@ fast road; tensors are taken when the gradient is to be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from pullback.autograd.saved import (
     load_tensor,
 )
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
-from pullback.dispatch.table import ENTRIES
+from pullback.dispatch.table import ENTRIES, OperatorEntry
 from pullback.errors import AutogradError, InferenceError
 from pullback.kernels.broadcasting import axes_to, product_to, sum_first, twice_product
 from pullback.tensor.memory import check_writable, empty_in_layout
@@ -36,7 +36,15 @@ from pullback.tensor.tensor import (
     zeros_beside,
 )
 
-__all__ = ["Namespace", "arrays", "load_missing", "owned_copy", "tensors"]
+__all__ = [
+    "FORWARD",
+    "ForwardFormula",
+    "Namespace",
+    "arrays",
+    "load_missing",
+    "owned_copy",
+    "tensors",
+]
 
 
 _reduce: Callable[..., Any] = np.add.reduce
@@ -107,6 +115,13 @@ class Namespace:
 
 class _Arrays(Namespace):
     """Formulas on raw arrays: nothing is recorded."""
+
+    @staticmethod
+    def conj(x: Any) -> Any:
+        """The complex conjugate; what is real is returned as it is."""
+        if type(x) is np.ndarray and x.dtype.kind != "c":
+            return x
+        return np.conjugate(x) if getattr(x, "dtype", None) is not None else x.conjugate()
 
     def accumulate(self, meta: Meta, leaf: Tensor, grad: NDArray[Any], is_owned: bool) -> None:
         """Adds to a leaf's gradient in place; the first one is copied unless it is ours alone."""
@@ -278,6 +293,53 @@ def _load_operator(name: str) -> None:
     if entry is not None:
         entry.load()
 
+
+class ForwardFormula(NamedTuple):
+    """How an operator changes with its arguments.
+
+    Attributes:
+        jvp: the forward formula, a function of a namespace, all arguments, the tangents of those at
+            `places`, and the results; None if there is none.
+        places: the positions of the arguments that may have tangents.
+        sums: whether the formula leaves out arguments whose tangent is None.
+        refused: positions of arguments without a derivative, each with the name of what is missing.
+        is_constant: whether nothing is ever recorded, so that no result has a tangent.
+    """
+
+    entry: OperatorEntry
+    jvp: Callable[..., Any] | None
+    places: tuple[int, ...]
+    sums: bool
+    refused: tuple[tuple[int, str], ...]
+    is_constant: bool
+
+    def arity(self) -> int:
+        """The number of arguments."""
+        return len(self._arguments())
+
+    def is_simple(self) -> bool:
+        """Whether one tensor comes out, and none goes in but those at `places`, no lists either."""
+        assert self.entry.schema is not None
+        arguments = enumerate(self._arguments())
+        kinds = {p: str(each.type) for p, each in arguments if each.type.is_tensor_like()}
+        returns = [str(each.type) for each in self.entry.schema.returns]
+        wanted = dict.fromkeys(self.places, "Tensor")
+        return kinds == wanted and returns == ["Tensor"] and not self.refused
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a call in the formula's order, defaults included."""
+        values = list(args)
+        for argument in self._arguments()[len(args) :]:
+            name = argument.name
+            values.append(kwargs[name] if name in kwargs else argument.default_value())
+        return values
+
+    def _arguments(self) -> Sequence[Any]:
+        assert self.entry.schema is not None  # read when needed, so that importing reads no schema
+        return self.entry.schema.arguments.flat_all
+
+
+FORWARD: dict[str, ForwardFormula] = {}  # by the names of operators; filled as tables are loaded
 
 _loaders: list[Callable[[str], None]] = [_load_operator]
 

@@ -16,7 +16,7 @@ nobody can ever ask for a derivative of the gradient, and the pass runs on raw a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from numpy.typing import NDArray
@@ -26,7 +26,12 @@ from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.hooks import run_tensor_hooks
-from pullback.autograd.level import TransformLevel, tangents_are_recorded
+from pullback.autograd.level import (
+    TransformLevel,
+    in_forward_mode,
+    only_forward_level,
+    tangents_are_recorded,
+)
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Edge, Node, Output, ends_of, next_sequence_number, node_of
 from pullback.autograd.payload_nodes import mark
@@ -34,6 +39,7 @@ from pullback.autograd.tangents import set_tangent, tangents_of
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.dispatch.modes import INFERENCE, get_state
+from pullback.lazy import lazy_module
 from pullback.tensor.memory import owner_of
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import (
@@ -45,6 +51,11 @@ from pullback.tensor.tensor import (
     wrap,
     zeros_beside,
 )
+
+if TYPE_CHECKING:
+    from pullback.autograd import dual_pass
+else:
+    dual_pass = lazy_module("pullback.autograd.dual_pass")
 
 __all__ = ["Alias", "AliasGrad", "Pull", "Seeds", "records_outside", "released"]
 
@@ -172,8 +183,6 @@ class Pull:
 
         A gradient of None is zero; without any, that of a single scalar result is one.
         """
-        kind = CheckedTask if is_anomaly_enabled() else GraphTask
-        task = kind(create_graph=create_graph, retain_graph=retain_graph)
         roots: list[tuple[Node, int, Tensor | None]] = []
         for place, edge in enumerate(self.edges):
             seed = None if seeds is None else seeds[place]
@@ -181,13 +190,37 @@ class Pull:
                 roots.append((*ends_of(edge), seed))
         if not (roots and self.reached):
             return [self._zeros(place) for place in range(len(self.aliases))]
+        if not create_graph and not self.is_open and in_forward_mode():
+            found = self._run_on_duals(roots, retain_graph)
+            if found is not None:
+                return found
+        kind = CheckedTask if is_anomaly_enabled() else GraphTask
+        task = kind(create_graph=create_graph, retain_graph=retain_graph)
         task.capture((alias.node, 0, place) for place, alias in enumerate(self.aliases))
         task.search = lambda *_: self._needed
         captured = task.run(roots)
         if task.xp is arrays:
             return self._owned(captured, roots)
-        found = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
-        return [self._zeros(n) if t is None else t for n, t in enumerate(found)]
+        made = [task.xp.to_tensor(captured.get(place)) for place in range(len(self.aliases))]
+        return [self._zeros(n) if t is None else t for n, t in enumerate(made)]
+
+    def _run_on_duals(
+        self, roots: list[tuple[Node, int, Tensor | None]], keep: bool
+    ) -> list[Tensor] | None:
+        """The same in forward mode, if it can be done on arrays and tangents that are arrays."""
+        level = only_forward_level()
+        if level is None or is_anomaly_enabled():
+            return None
+        found = dual_pass.run_on_duals(roots, {alias.node for alias in self.aliases}, level, keep)
+        if found is None:
+            return None
+        numbers = {place: found.get(alias.node) for place, alias in enumerate(self.aliases)}
+        duals = {n: d for n, d in numbers.items() if type(d) is dual_pass.Dual}
+        gradients = self._owned(numbers | {n: d.primal for n, d in duals.items()}, roots)
+        tangents = self._owned({n: d.tangent for n, d in duals.items()}, roots)
+        for place in duals:
+            set_tangent(gradients[place], level, tangents[place])
+        return gradients
 
     def _zeros(self, place: int) -> Tensor:
         alias = self.aliases[place].tensor

@@ -24,7 +24,7 @@ from pullback.autograd.around import (
 )
 from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.dual_arrays import array_kernel
-from pullback.autograd.namespaces import arrays, tensors
+from pullback.autograd.namespaces import FORWARD, ForwardFormula, arrays, tensors
 from pullback.autograd.view import requires_grad
 from pullback.batching.rules import declare, is_random
 from pullback.dispatch.keys import (
@@ -46,8 +46,10 @@ from pullback.tensor.meta import View
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_inference, born_here
 
 if TYPE_CHECKING:
+    from pullback.autograd import pushing
     from pullback.batching import random
 else:
+    pushing = lazy_module("pullback.autograd.pushing")
     random = lazy_module("pullback.batching.random")
 
 __all__ = ["Function", "refreshing", "register", "register_composite"]
@@ -87,6 +89,7 @@ def register(
     setattr(tensors, name, function)
     if array_function is not None:
         setattr(arrays, name, array_function)
+        FORWARD[name] = ForwardFormula(entry, jvp, tangents, sums, refused, record is None)
     plain = Kernel(cpu, DispatchKey.CPU, linker=_cpu_linker(cpu, entry.name))
     kernels = [plain]
     if factory:
@@ -109,6 +112,8 @@ def register(
     else:
         dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
         dual = _short_way(entry, dual, stock, jvp, form, tangents, sums, view is not None)
+        if array_function is not None and inplace is None:
+            dual = _pushing(dual, record, FORWARD[name], view is not None)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
@@ -158,6 +163,16 @@ def _short_way(
         return array_kernel(entry, general, stock, jvp, form, tangents, sums, is_view)
 
     return make_short
+
+
+def _pushing(make: Function, record: Function, formula: ForwardFormula, is_view: bool) -> Function:
+    """Makes the same where our own kernel records: tangents may be left for later there."""
+
+    def make_pushing(base: Function) -> Function:
+        general: Function = make(base)
+        return pushing.pushed_kernel(base, general, formula, is_view) if base is record else general
+
+    return make_pushing
 
 
 def register_composite(entry: OperatorEntry, function: Function, kernel: Function) -> None:

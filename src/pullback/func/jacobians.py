@@ -24,6 +24,7 @@ from pullback.func.arguments import (
 from pullback.func.basis import map_basis, unit_vectors
 from pullback.func.forward import push
 from pullback.func.reverse import pulled
+from pullback.func.second import curvatures
 from pullback.tensor.tensor import Tensor, fresh
 from pullback.utils import pytree
 
@@ -170,6 +171,20 @@ class _Columns:
         _check_real("jacfwd", "outputs", results)
         return found
 
+    def of_gradient(self) -> Any:
+        """The Hessian by one run of a function with a scalar result; None if that cannot be."""
+        found = curvatures(self._call_with, self._leaves, self.basis())
+        if found is None:
+            return None
+        parts = iter([self.split(part) for part in found])
+        trees = [pytree.unflatten(s, [next(parts) for _ in range(s.size)]) for s in self._specs]
+        return tuple(trees) if isinstance(self._argnums, tuple) else trees[0]
+
+    def _call_with(self, leaves: list[Tensor]) -> Any:
+        parts = iter(leaves)
+        trees = [pytree.unflatten(s, [next(parts) for _ in range(s.size)]) for s in self._specs]
+        return self._call(*trees)
+
     def _call(self, *values: Any) -> Any:
         given = list(self._args)
         for place, value in zip(self._places, values, strict=True):
@@ -201,7 +216,15 @@ def hessian(func: _Function, argnums: Argnums = 0) -> _Function:
             [ 0., 12.]])
     """
     require_function("hessian", func)
-    return jacfwd(jacrev(func, argnums), argnums)
+    general = jacfwd(jacrev(func, argnums), argnums)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        columns = _Columns(func, argnums, args, kwargs, False)
+        found = columns.of_gradient()
+        return general(*args, **kwargs) if found is None else found
+
+    return run
 
 
 def _check_real(name: str, what: str, leaves: list[Any]) -> None:

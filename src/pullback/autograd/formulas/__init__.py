@@ -43,7 +43,8 @@ def _load(name: str) -> None:
         module = import_module(f"{__name__}.{family}")
         for each in module.__all__:
             for namespace in (arrays, tensors):
-                setattr(namespace, each, partial(getattr(module, each), namespace))
+                if not hasattr(type(namespace), each):  # which may have a quicker one
+                    setattr(namespace, each, partial(getattr(module, each), namespace))
         if name in module.__all__:
             return
 

@@ -1,0 +1,344 @@
+"""``hvp`` and ``hessian`` by one run on raw arrays: what the general way gives, in all cases."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import pullback as pb
+import pullback.nn.functional
+from pullback import func
+from pullback.autograd.function import Function
+from pullback.errors import AutogradError
+from pullback.func import second
+
+RNG = np.random.default_rng(0)
+X, V, A = RNG.normal(size=4), RNG.normal(size=4), RNG.normal(size=(3, 4))
+
+
+def general_product(f, x, v):
+    """The gradient of the gradient's product with the vector: two backward passes."""
+    slope = func.grad(f)
+    return func.vjp(slope, pb.tensor(x))[1](pb.tensor(v))[0].numpy()
+
+
+def general_hessian(f, x):
+    return func.jacfwd(func.jacrev(f))(pb.tensor(x)).numpy()
+
+
+def writes_in_place(x):
+    y = x * 2
+    kept = pb.exp(y)
+    y += x * x
+    y.mul_(3)
+    return (y * kept).sum()
+
+
+def writes_to_views(x):
+    y = pb.zeros(4) + x * x
+    y[1] = y[0].clone() * x[2]
+    y[2:].mul_(x[:2])
+    return (y.reshape(2, 2) @ y.reshape(2, 2).mT).sum()
+
+
+def writes_to_what_has_been_used(x):
+    y = x * 2
+    z = y + pb.ones(4)
+    y *= x * x  # z is still that of the old one, and so is its tangent
+    y[0] = 5.0
+    return (z * z * z + y * z).sum()
+
+
+def writes_before_reading(x):
+    y = pb.sin(x)
+    part = y[1:3]
+    y.mul_(x)
+    return (part * part * x[1:3]).sum() + y.sum()
+
+
+def branches(x):
+    return (x**3).sum() if x[0].item() > 0 else (x**4).sum()
+
+
+def shapes(x):
+    m = x.reshape(2, 2).mT
+    parts = pb.concatenate([m[0], m[:, 1], pb.stack([x[0], x[3]])])
+    return (parts.reshape(3, 2) @ m).sum() * parts.mean()
+
+
+def nested_gradient(x):
+    return (func.grad(lambda y: (pb.sin(y) * x * x).sum())(x) * x).sum()
+
+
+def nested_tangent(x):
+    return func.jvp(lambda y: (y * y * x).sum(), (x,), (x * x,))[1]
+
+
+def nested_map(x):
+    return func.vmap(lambda a: (pb.sin(a) * x).sum())(x).sum() * x.sum()
+
+
+def logistic(x):
+    margins = pb.tensor(A) @ x
+    return pb.sum(pb.log1p(pb.exp(-margins))) + 0.05 * pb.sum(x * x)
+
+
+def softmax(x):
+    return pb.logsumexp(pb.tensor(A) @ x, 0) + (pb.nn.functional.softmax(x, 0) ** 2).sum()
+
+
+FUNCTIONS = [
+    branches,
+    logistic,
+    nested_gradient,
+    nested_map,
+    nested_tangent,
+    shapes,
+    softmax,
+    writes_before_reading,
+    writes_in_place,
+    writes_to_what_has_been_used,
+    writes_to_views,
+    lambda x: x.sum(),
+    lambda x: (x.detach() * x).sum(),
+    lambda x: (x * 0.5).sum() * pb.tensor(A).sum(),
+    lambda x: pb.where(x > 0, x * x, x).sum() + pb.maximum(x, x * x).prod(),
+    lambda x: pb.linalg.norm(x) + pb.linalg.det(x.reshape(2, 2)),
+    lambda x: pb.real(pb.fft.fft(x * x) * pb.exp(1j * x)).sum(),
+    lambda x: pb.einsum("i,ji,j->", x, pb.tensor(A), pb.tensor(A) @ x),
+    lambda x: pb.exp(x.astype(np.float32)).astype(np.float64).sum(),
+]
+
+
+@pytest.mark.parametrize("f", FUNCTIONS)
+def test_products_and_hessians_are_those_of_the_general_way(f):
+    tolerance = {"rtol": 1e-5 if f is FUNCTIONS[-1] else 1e-10, "atol": 1e-12}
+    product = general_product(f, X, V)
+    np.testing.assert_allclose(pb.hvp(f)(X, V), product, **tolerance)
+    whole = general_hessian(f, X)
+    np.testing.assert_allclose(pb.hessian(f)(X), whole, **tolerance)
+    np.testing.assert_allclose(whole @ V, product, **tolerance)
+
+
+def count_calls(f):
+    def counted(*args):
+        counted.calls += 1
+        return f(*args)
+
+    counted.calls = 0
+    return counted
+
+
+@pytest.mark.parametrize("f", [logistic, shapes, softmax, branches])
+def test_the_function_runs_once(f):
+    f = count_calls(f)
+    pb.hvp(f)(X, V)
+    assert f.calls == 1
+    pb.hessian(f)(X)
+    assert f.calls == 2
+
+
+def test_a_write_in_place_costs_a_product_no_second_run():
+    f = count_calls(writes_in_place)
+    pb.hvp(f)(X, V)
+    assert f.calls == 1
+
+
+def test_tangents_that_nobody_needs_are_not_computed(monkeypatch):
+    computed = []
+    real = second.ClosedLevel.settle
+    compute = pb.autograd.pushed._compute
+    monkeypatch.setattr(
+        pb.autograd.pushed, "_compute", lambda p: (computed.append(p.rule[0].__name__), compute(p))
+    )
+    pb.hvp(logistic)(X, V)
+    assert sorted(computed) == ["exp_jvp", "matmul_jvp", "neg_jvp"]
+    assert second.ClosedLevel.settle is real
+
+
+# --- what is not plain ----------------------------------------------------------------------------
+
+
+def test_what_captures_a_parameter_stays_differentiable():
+    w = pb.tensor(A[0]).requires_grad_()
+    product = pb.hvp(lambda x: (pb.sin(x) * w).sum())(pb.tensor(X), pb.tensor(V))
+    np.testing.assert_allclose(product.detach().numpy(), -np.sin(X) * A[0] * V)
+    (slope,) = pb.autograd.grad(product.sum(), w)
+    np.testing.assert_allclose(slope.numpy(), -np.sin(X) * V)
+    whole = pb.hessian(lambda x: (x * x * w).sum())(pb.tensor(X))
+    np.testing.assert_allclose(pb.autograd.grad(whole.sum(), w)[0].numpy(), np.full(4, 2.0))
+
+
+def test_an_argument_that_requires_grad():
+    x = pb.tensor(X).requires_grad_()
+    product = pb.hvp(lambda x: (x**3).sum())(x, pb.tensor(V))
+    np.testing.assert_allclose(product.detach().numpy(), 6 * X * V)
+    np.testing.assert_allclose(pb.autograd.grad(product.sum(), x)[0].numpy(), 6 * V)
+
+
+def test_a_vector_that_requires_grad():
+    v = pb.tensor(V).requires_grad_()
+    product = pb.hvp(lambda x: (x**3).sum())(pb.tensor(X), v)
+    np.testing.assert_allclose(pb.autograd.grad(product.sum(), v)[0].numpy(), 6 * X)
+
+
+class Cube(Function):
+    """Without a forward formula."""
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # noqa: ARG004 - the interface
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 3 * x * x
+
+
+def test_a_function_of_the_users_without_a_forward_formula():
+    product = pb.hvp(lambda x: (Cube.apply(x) * x).sum())(X, V)
+    np.testing.assert_allclose(product, 12 * X * X * V)
+
+
+def test_hooks_see_the_gradient():
+    seen = []
+
+    def f(x):
+        y = x * x
+        y.register_hook(lambda grad: seen.append(1) or grad * 2)
+        return (y * y).sum()
+
+    np.testing.assert_allclose(pb.hvp(f)(X, V), 24 * X * X * V)
+    assert seen
+
+
+def test_transforms_around():
+    f = lambda x: (x**3).sum()  # noqa: E731
+    product = lambda x, v: pb.hvp(f)(x, v)  # noqa: E731
+    x, v = pb.tensor(X), pb.tensor(V)
+    rows = func.vmap(product, (None, 0))(x, pb.tensor(A))
+    np.testing.assert_allclose(rows.numpy(), 6 * X * A)
+    gradient = func.grad(lambda x: product(x, v).sum())(x)
+    np.testing.assert_allclose(gradient.numpy(), 6 * V)
+    slope = func.jvp(lambda x: product(x, v), (x,), (x,))[1]
+    np.testing.assert_allclose(slope.numpy(), 6 * X * V)
+    third = func.jacfwd(lambda x: func.hessian(f)(x))(x)
+    np.testing.assert_allclose(third.numpy()[1, 1], [0, 6, 0, 0])
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_modes_around():
+    f = lambda x: (x**3).sum()  # noqa: E731
+    for mode in (pb.no_grad, pb.inference_mode, pb.autograd.detect_anomaly):
+        with mode():
+            np.testing.assert_allclose(pb.hvp(f)(X, V), 6 * X * V)
+            np.testing.assert_allclose(pb.hessian(f)(X), np.diag(6 * X))
+
+
+def test_errors_are_those_of_the_function_and_of_the_general_way():
+    def fails(_):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        pb.hvp(fails)(X, V)
+    with pytest.raises(AutogradError, match="scalar"):
+        pb.hvp(lambda x: x)(X, V)
+    with pytest.raises(AutogradError, match="floating point"):
+        pb.hvp(lambda x: pb.argmax(x))(X, V)
+
+    def writes_to_its_input(x):
+        x += 1
+        return x.sum()
+
+    with pytest.raises(AutogradError, match="in-place"):
+        pb.hvp(writes_to_its_input)(X, V)
+    np.testing.assert_array_equal(pb.hvp(lambda x: (x * x).sum())(X, V), 2 * V)  # nothing is left
+
+
+# --- arguments and results ------------------------------------------------------------------------
+
+
+def test_results_that_do_not_depend_on_the_argument():
+    np.testing.assert_array_equal(pb.hvp(lambda _: pb.tensor(3.0))(X, V), np.zeros(4))
+    np.testing.assert_array_equal(pb.hessian(lambda _: pb.tensor(3.0))(X), np.zeros((4, 4)))
+    assert pb.hvp(lambda x: x)(2.0, 3.0) == 0.0
+    assert pb.hvp(lambda x: x * x * x)(2.0, 3.0) == 36.0
+    assert pb.hessian(lambda x: x * x * x)(2.0) == 12.0
+
+
+def test_empty_and_other_dtypes():
+    empty = np.zeros((0, 3))
+    assert pb.hvp(lambda x: (x * x).sum())(empty, empty).shape == (0, 3)
+    assert pb.hessian(lambda x: (x * x).sum())(np.zeros(0)).shape == (0, 0)
+    x, v = X.astype(np.float32), V.astype(np.float32)
+    product = pb.hvp(lambda x: (x**3).sum())(x, v)
+    assert product.dtype == np.float32
+    np.testing.assert_allclose(product, 6 * x * v, rtol=1e-6)
+    assert pb.hessian(lambda x: (x**3).sum())(x).dtype == np.float32
+
+
+def test_trees_and_positions():
+    def f(scale, p, *, power):
+        return scale * (p["w"] ** power * p["b"][0]).sum()
+
+    p = {"w": X, "b": (2.0,)}
+    v = {"w": V, "b": (1.0,)}
+    product = pb.hvp(f, 1)(0.5, p, v, power=2)
+    np.testing.assert_allclose(product["w"], 2.0 * V + X)
+    np.testing.assert_allclose(product["b"][0], (X * V).sum())
+    g = lambda x, y: (x * y**2).sum()  # noqa: E731
+    x, y = pb.tensor(X), pb.tensor(V)
+    found = func.hessian(g, (0, 1))(x, y)
+    wanted = func.jacfwd(func.jacrev(g, (0, 1)), (0, 1))(x, y)
+    for row, other in zip(found, wanted, strict=True):
+        for part, same in zip(row, other, strict=True):
+            np.testing.assert_allclose(part.numpy(), same.numpy())
+
+
+def test_matrices_in_any_layout():
+    f = lambda m: (pb.sin(m) @ m.mT).sum()  # noqa: E731
+    m, v = np.asfortranarray(A), RNG.normal(size=(4, 3)).T
+    np.testing.assert_allclose(pb.hvp(f)(m, v), general_product(f, A, v), rtol=1e-12)
+    np.testing.assert_allclose(pb.hessian(f)(m), general_hessian(f, A), rtol=1e-12)
+
+
+def test_the_result_is_nobody_elses_memory():
+    x, v = pb.tensor(X), pb.tensor(V)
+    product = pb.hvp(lambda x: 0.5 * (x * x).sum())(x, v)
+    product += 1
+    np.testing.assert_array_equal(v.numpy(), V)
+    np.testing.assert_array_equal(x.numpy(), X)
+
+
+def test_tensors_that_escape_are_constants_without_tangents():
+    escaped = []
+
+    def f(x):
+        y = pb.sin(x)
+        escaped.extend([x, y, y[1:], y.sum()])
+        return (y * y).sum()
+
+    pb.hvp(f)(X, V)
+    pb.hessian(f)(X)
+    for tensor in escaped:
+        total = tensor.sum()
+        assert not func.jvp(partial(pb.multiply, total), (pb.tensor(1.0),), (pb.tensor(0.0),))[1]
+        again = pb.sin(tensor)
+        assert pb.autograd.forward_ad.unpack_dual(again).tangent is None
+
+
+def test_inner_tangents_are_seen_inside():
+    seen = []
+
+    def f(x):
+        y = x * x
+        seen.append(pb.autograd.forward_ad.unpack_dual(y).tangent)
+        return (y * y).sum()
+
+    np.testing.assert_allclose(pb.hvp(f)(X, V), 12 * X * X * V)
