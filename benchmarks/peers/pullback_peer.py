@@ -9,9 +9,10 @@ import numpy as np
 
 import pullback as pb
 import pullback.nn.functional as nn
+from benchmarks.peers.base import Run
 from benchmarks.peers.namespaces import SHARED, loop
 from benchmarks.peers.tensor_peer import TensorPeer
-from benchmarks.workloads.base import Array
+from benchmarks.workloads.base import Array, Problem
 
 
 def conv2d(x: Any, w: Any, b: Any) -> Any:
@@ -41,6 +42,12 @@ class PullbackPeer(TensorPeer):
             custom_tanh=self.custom_tanh(),
             numpy_sin=np.sin,
         )
+
+    def hvp(self, problem: Problem) -> Run:
+        """What is there for it, a tangent through one backward pass."""
+        product = pb.hvp(self._function(problem))
+        x, v = self.tensor(problem.params[0]), self.tensor(problem.consts[-1])
+        return lambda: [product(x, v)]
 
     def version(self) -> str:
         return pb.__version__

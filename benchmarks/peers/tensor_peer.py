@@ -121,7 +121,7 @@ class TensorPeer(Peer):
         return lambda: matrix(x)
 
     def hvp(self, problem: Problem) -> Run:
-        """Two backward passes: quicker in PyTorch than a tangent through a backward pass."""
+        """Two backward passes, for a library without anything quicker."""
         function, (x,) = self._function(problem), self._leaves(problem)
         v, grad = self.tensor(problem.consts[-1]), self.lib.autograd.grad
 

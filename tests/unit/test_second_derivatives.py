@@ -80,6 +80,11 @@ def nested_map(x):
     return func.vmap(lambda a: (pb.sin(a) * x).sum())(x).sum() * x.sum()
 
 
+def gradient_inside(x):
+    (slope,) = pb.autograd.grad((pb.exp(x) * x).sum(), x, create_graph=True)
+    return (slope * x).sum()
+
+
 def logistic(x):
     margins = pb.tensor(A) @ x
     return pb.sum(pb.log1p(pb.exp(-margins))) + 0.05 * pb.sum(x * x)
@@ -91,6 +96,7 @@ def softmax(x):
 
 FUNCTIONS = [
     branches,
+    gradient_inside,
     logistic,
     nested_gradient,
     nested_map,
