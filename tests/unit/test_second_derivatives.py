@@ -108,6 +108,7 @@ FUNCTIONS = [
     writes_to_what_has_been_used,
     writes_to_views,
     lambda x: x.sum(),
+    lambda x: (x.astype(np.int64) * x * x).sum(),
     lambda x: (x.detach() * x).sum(),
     lambda x: (x * 0.5).sum() * pb.tensor(A).sum(),
     lambda x: pb.where(x > 0, x * x, x).sum() + pb.maximum(x, x * x).prod(),
@@ -137,7 +138,7 @@ def count_calls(f):
     return counted
 
 
-@pytest.mark.parametrize("f", [logistic, shapes, softmax, branches])
+@pytest.mark.parametrize("f", [logistic, shapes, softmax, branches, FUNCTIONS[13]])
 def test_the_function_runs_once(f):
     f = count_calls(f)
     pb.hvp(f)(X, V)

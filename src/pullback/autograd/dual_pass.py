@@ -16,7 +16,7 @@ from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.dual_numbers import Dual, Duals
 from pullback.autograd.engine import Root
 from pullback.autograd.level import Level
-from pullback.autograd.node import Node, output_of
+from pullback.autograd.node import Node, ends_of, output_of
 from pullback.autograd.rows import DeclinedError
 from pullback.autograd.traversal import is_in_order
 from pullback.dispatch.keys import REQUIRES_GRAD
@@ -75,11 +75,17 @@ def _run(
             done.append(node)
             results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
             following: Node | None = None
-            for (target, number), part in zip(node._edges, results, strict=True):
+            arity = node._arity
+            if arity == 1:
+                edges: tuple[Any, ...] = (node._edge0,)
+            else:
+                edges = (node._edge0, node._edge1) if arity else node._edges
+            for target, part in zip(edges, results, strict=True):
                 if target is None or part is None:
                     continue
-                array = part.primal if type(part) is Dual else part
+                array, number = part.primal if type(part) is Dual else part, 0
                 if array.dtype is not target._dtype or array.shape != target._shape:
+                    target, number = ends_of(target)
                     part = fitted(xp, node, target, number, part)
                 if target in buffers:
                     receive(buffers, target, number, part)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.namespaces import ForwardFormula, arrays
+from pullback.autograd.node import node_of
 from pullback.autograd.pushed import (
     ClosedLevel,
     LeaveError,
@@ -174,8 +175,9 @@ def _give(output: Any, found: Any, level: ClosedLevel, given: list[Any]) -> None
     found = many_beside(result, found, _flat(given)) if many else beside(result, found)
     meta = output._meta = known(level, found)
     output._flags |= DUAL
-    if output._edge is not None:
-        _keep(output._edge[0], meta, output)
+    node = node_of(output._edge)
+    if node is not None:
+        _keep(node, meta, output)
 
 
 def _flat(given: list[Any]) -> Iterable[Any]:
@@ -188,14 +190,16 @@ def _flat(given: list[Any]) -> Iterable[Any]:
 
 def _push(output: Any, level: ClosedLevel, rule: tuple[Any, ...]) -> Any:
     """Notes how the tangent of a new result is computed."""
+    node = output._edge
+    if node is None:  # integers have no tangent
+        return output
     meta = _new(Pushed)
     meta.level = level
     meta.rule = rule
     output._meta = meta
     output._flags |= DUAL
     level.pushed.append(meta)
-    node = output._edge[0]
-    if hasattr(type(node), "save_outputs"):
+    if node._counted:
         _keep(node, meta, output)
     return output
 

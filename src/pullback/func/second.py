@@ -16,6 +16,7 @@ from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.dual_pass import Dual, run_on_duals
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import arrays
+from pullback.autograd.node import ends_of
 from pullback.autograd.pull import Alias, Pull
 from pullback.autograd.pushed import ClosedLevel, LeaveError, known
 from pullback.autograd.rows import Rows, rows
@@ -98,11 +99,11 @@ def _alias(leaf: Tensor, tangent: Any, level: ClosedLevel) -> Alias:
 def _products(result: Any, aliases: list[Alias], level: ClosedLevel) -> list[Any] | None:
     if type(result) is not Tensor or result.shape != () or result.dtype.kind != "f":
         return None
-    node, number = edge_of(result)
-    if node is None:
+    edge = edge_of(result)
+    if edge is None:
         return None
     nodes = [alias.node for alias in aliases]
-    found = run_on_duals([(node, number, None)], nodes, level, False)
+    found = run_on_duals([(*ends_of(edge), None)], nodes, level, False)
     if found is not None:
         return [_product(found.get(alias.node), alias) for alias in aliases]
     if level.xp is not arrays:
