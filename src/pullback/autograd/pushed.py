@@ -27,7 +27,7 @@ from pullback.dispatch.keys import DUAL
 from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Meta
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = [
     "ClosedLevel",
@@ -46,6 +46,7 @@ __all__ = [
 _Function = Callable[..., Any]
 _new = object.__new__
 _ndarray = np.ndarray
+_gone = wrap(np.zeros(()))  # in the place of a tangent that nobody may ask for any more
 
 
 class LeaveError(BaseException):
@@ -84,7 +85,7 @@ class ClosedLevel(TransformLevel):
                 each.rule = ()
                 each.array = None
                 each.__class__ = Meta  # type: ignore[assignment]
-                each.tangents = {self: None}  # type: ignore[dict-item]  # of a level that has ended
+                each.tangents = {self: _gone}  # as of any level that has ended
         self.pushed.clear()
 
 
@@ -126,7 +127,7 @@ class Many(dict[Any, Any]):
     def _levels(self, *_: Any) -> Any:
         if self.pushed.level.alive:
             raise LeaveError
-        return {self.pushed.level: None}  # as of any level that has ended
+        return {self.pushed.level: _gone}
 
     def __iter__(self) -> Any:
         return iter(self._levels())

@@ -112,8 +112,7 @@ def register(
     else:
         dual = _dual_maker(entry, jvp, tangents, inplace is not None, sums, refused)
         dual = _short_way(entry, dual, stock, jvp, form, tangents, sums, view is not None)
-        if array_function is not None and inplace is None:
-            dual = _pushing(dual, record, FORWARD[name], view is not None)
+        dual = _pushing(dual, record, FORWARD.get(name), view is not None)
         makes_new = view is None and inplace is None
         link = _linker(entry.name, stock, record, partial(around, make_node=node), dual, makes_new)
         kernels.append(Kernel(record, key, linker=link, goes_on_with=after_autograd))
@@ -165,8 +164,12 @@ def _short_way(
     return make_short
 
 
-def _pushing(make: Function, record: Function, formula: ForwardFormula, is_view: bool) -> Function:
+def _pushing(
+    make: Function, record: Function, formula: ForwardFormula | None, is_view: bool
+) -> Function:
     """Makes the same where our own kernel records: tangents may be left for later there."""
+    if formula is None:  # a write, whose function on arrays has no name
+        return make
 
     def make_pushing(base: Function) -> Function:
         general: Function = make(base)
