@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import creation as creation_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -45,46 +46,46 @@ new_tensor = object.__new__
 
 
 def arange_cpu(start, stop=None, step=1, dtype=None):
-    return wrap(kernels.creation.arange(start, stop, step, dtype))
+    return wrap(creation_kernels.arange(start, stop, step, dtype))
 
 
 def empty_cpu(shape, dtype=None):
-    return wrap(kernels.creation.empty(shape, dtype))
+    return wrap(creation_kernels.empty(shape, dtype))
 
 
 def eye_cpu(n_rows, n_cols=None, k=0, dtype=None):
-    return wrap(kernels.creation.eye(n_rows, n_cols, k, dtype))
+    return wrap(creation_kernels.eye(n_rows, n_cols, k, dtype))
 
 
 def full_cpu(shape, fill_value, dtype=None):
-    return wrap(kernels.creation.full(shape, fill_value, dtype))
+    return wrap(creation_kernels.full(shape, fill_value, dtype))
 
 
 def ones_cpu(shape, dtype=None):
-    return wrap(kernels.creation.ones(shape, dtype))
+    return wrap(creation_kernels.ones(shape, dtype))
 
 
 def ones_like_cpu(self, dtype=None):
-    return wrap(kernels.creation.ones_like(self._array, dtype))
+    return wrap(creation_kernels.ones_like(self._array, dtype))
 
 
 def tri_cpu(n_rows, n_cols=None, k=0, dtype=None):
-    return wrap(kernels.creation.tri(n_rows, n_cols, k, dtype))
+    return wrap(creation_kernels.tri(n_rows, n_cols, k, dtype))
 
 
 def zeros_cpu(shape, dtype=None):
-    return wrap(kernels.creation.zeros(shape, dtype))
+    return wrap(creation_kernels.zeros(shape, dtype))
 
 
 def zeros_like_cpu(self, dtype=None):
-    return wrap(kernels.creation.zeros_like(self._array, dtype))
+    return wrap(creation_kernels.zeros_like(self._array, dtype))
 
 
 register(
     operators.arange,
     cpu=arange_cpu,
     factory=True,
-    array_function=kernels.creation.arange,
+    array_function=creation_kernels.arange,
     meta=kernels.meta.creation.arange,
     function=functions_creation._arange,
 )
@@ -92,7 +93,7 @@ register(
     operators.empty,
     cpu=empty_cpu,
     factory=True,
-    array_function=kernels.creation.empty,
+    array_function=creation_kernels.empty,
     meta=kernels.meta.creation.empty,
     function=functions_creation._empty,
 )
@@ -100,7 +101,7 @@ register(
     operators.eye,
     cpu=eye_cpu,
     factory=True,
-    array_function=kernels.creation.eye,
+    array_function=creation_kernels.eye,
     meta=kernels.meta.creation.eye,
     function=functions_creation._eye,
 )
@@ -108,7 +109,7 @@ register(
     operators.full,
     cpu=full_cpu,
     factory=True,
-    array_function=kernels.creation.full,
+    array_function=creation_kernels.full,
     meta=kernels.meta.creation.full,
     function=functions_creation._full,
 )
@@ -116,14 +117,14 @@ register(
     operators.ones,
     cpu=ones_cpu,
     factory=True,
-    array_function=kernels.creation.ones,
+    array_function=creation_kernels.ones,
     meta=kernels.meta.creation.ones,
     function=functions_creation._ones,
 )
 register(
     operators.ones_like,
     cpu=ones_like_cpu,
-    array_function=kernels.creation.ones_like,
+    array_function=creation_kernels.ones_like,
     meta="elementwise",
     function=functions_creation._ones_like,
 )
@@ -131,7 +132,7 @@ register(
     operators.tri,
     cpu=tri_cpu,
     factory=True,
-    array_function=kernels.creation.tri,
+    array_function=creation_kernels.tri,
     meta=kernels.meta.creation.tri,
     function=functions_creation._tri,
 )
@@ -139,14 +140,14 @@ register(
     operators.zeros,
     cpu=zeros_cpu,
     factory=True,
-    array_function=kernels.creation.zeros,
+    array_function=creation_kernels.zeros,
     meta=kernels.meta.creation.zeros,
     function=functions_creation._zeros,
 )
 register(
     operators.zeros_like,
     cpu=zeros_like_cpu,
-    array_function=kernels.creation.zeros_like,
+    array_function=creation_kernels.zeros_like,
     meta="elementwise",
     function=functions_creation._zeros_like,
 )

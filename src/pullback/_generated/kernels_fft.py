@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import fft as fft_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -195,7 +196,7 @@ class FftRfftBackward0(OneEdge):
 
 
 def fft_fft_cpu(self, n=None, axis=-1, norm=None):
-    return wrap(kernels.fft.fft(self._array, n, axis, norm))
+    return wrap(fft_kernels.fft(self._array, n, axis, norm))
 
 
 def fft_fft_node(self, n=None, axis=-1, norm=None):
@@ -215,7 +216,7 @@ def fft_fft_record(self, n=None, axis=-1, norm=None):
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
-    return recorded(node, kernels.fft.fft(self._array, n, axis, norm))
+    return recorded(node, fft_kernels.fft(self._array, n, axis, norm))
 
 
 def fft_fft_jvp(xp, self, n, axis, norm, self_t, result):
@@ -227,7 +228,7 @@ def fft_fft_jvp(xp, self, n, axis, norm, self_t, result):
 
 
 def fft_fftshift_cpu(self, axes=None):
-    return wrap(kernels.fft.fftshift(self._array, axes))
+    return wrap(fft_kernels.fftshift(self._array, axes))
 
 
 def fft_fftshift_node(self, axes=None):
@@ -243,7 +244,7 @@ def fft_fftshift_record(self, axes=None):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
-    return recorded(node, kernels.fft.fftshift(self._array, axes))
+    return recorded(node, fft_kernels.fftshift(self._array, axes))
 
 
 def fft_fftshift_jvp(xp, self, axes, self_t, result):
@@ -255,7 +256,7 @@ def fft_fftshift_jvp(xp, self, axes, self_t, result):
 
 
 def fft_ifft_cpu(self, n=None, axis=-1, norm=None):
-    return wrap(kernels.fft.ifft(self._array, n, axis, norm))
+    return wrap(fft_kernels.ifft(self._array, n, axis, norm))
 
 
 def fft_ifft_node(self, n=None, axis=-1, norm=None):
@@ -275,7 +276,7 @@ def fft_ifft_record(self, n=None, axis=-1, norm=None):
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
-    return recorded(node, kernels.fft.ifft(self._array, n, axis, norm))
+    return recorded(node, fft_kernels.ifft(self._array, n, axis, norm))
 
 
 def fft_ifft_jvp(xp, self, n, axis, norm, self_t, result):
@@ -287,7 +288,7 @@ def fft_ifft_jvp(xp, self, n, axis, norm, self_t, result):
 
 
 def fft_ifftshift_cpu(self, axes=None):
-    return wrap(kernels.fft.ifftshift(self._array, axes))
+    return wrap(fft_kernels.ifftshift(self._array, axes))
 
 
 def fft_ifftshift_node(self, axes=None):
@@ -303,7 +304,7 @@ def fft_ifftshift_record(self, axes=None):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axes = axes
-    return recorded(node, kernels.fft.ifftshift(self._array, axes))
+    return recorded(node, fft_kernels.ifftshift(self._array, axes))
 
 
 def fft_ifftshift_jvp(xp, self, axes, self_t, result):
@@ -315,7 +316,7 @@ def fft_ifftshift_jvp(xp, self, axes, self_t, result):
 
 
 def fft_irfft_cpu(self, n=None, axis=-1, norm=None):
-    return wrap(kernels.fft.irfft(self._array, n, axis, norm))
+    return wrap(fft_kernels.irfft(self._array, n, axis, norm))
 
 
 def fft_irfft_node(self, n=None, axis=-1, norm=None):
@@ -335,7 +336,7 @@ def fft_irfft_record(self, n=None, axis=-1, norm=None):
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
-    return recorded(node, kernels.fft.irfft(self._array, n, axis, norm))
+    return recorded(node, fft_kernels.irfft(self._array, n, axis, norm))
 
 
 def fft_irfft_jvp(xp, self, n, axis, norm, self_t, result):
@@ -347,7 +348,7 @@ def fft_irfft_jvp(xp, self, n, axis, norm, self_t, result):
 
 
 def fft_rfft_cpu(self, n=None, axis=-1, norm=None):
-    return wrap(kernels.fft.rfft(self._array, n, axis, norm))
+    return wrap(fft_kernels.rfft(self._array, n, axis, norm))
 
 
 def fft_rfft_node(self, n=None, axis=-1, norm=None):
@@ -369,7 +370,7 @@ def fft_rfft_record(self, n=None, axis=-1, norm=None):
     node.n = n
     node.axis = axis
     node.norm = norm
-    return recorded(node, kernels.fft.rfft(self._array, n, axis, norm))
+    return recorded(node, fft_kernels.rfft(self._array, n, axis, norm))
 
 
 def fft_rfft_jvp(xp, self, n, axis, norm, self_t, result):
@@ -388,7 +389,7 @@ register(
     jvp=fft_fft_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.fft.fft,
+    array_function=fft_kernels.fft,
     meta=kernels.meta.fft.fft,
     function=functions_fft.fft_fft,
 )
@@ -400,7 +401,7 @@ register(
     jvp=fft_fftshift_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.fft.fftshift,
+    array_function=fft_kernels.fftshift,
     meta="same",
     function=functions_fft.fft_fftshift,
 )
@@ -412,7 +413,7 @@ register(
     jvp=fft_ifft_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.fft.ifft,
+    array_function=fft_kernels.ifft,
     meta=kernels.meta.fft.ifft,
     function=functions_fft.fft_ifft,
 )
@@ -424,7 +425,7 @@ register(
     jvp=fft_ifftshift_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.fft.ifftshift,
+    array_function=fft_kernels.ifftshift,
     meta="same",
     function=functions_fft.fft_ifftshift,
 )
@@ -436,7 +437,7 @@ register(
     jvp=fft_irfft_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.fft.irfft,
+    array_function=fft_kernels.irfft,
     meta=kernels.meta.fft.irfft,
     function=functions_fft.fft_irfft,
 )
@@ -448,7 +449,7 @@ register(
     jvp=fft_rfft_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.fft.rfft,
+    array_function=fft_kernels.rfft,
     meta=kernels.meta.fft.rfft,
     function=functions_fft.fft_rfft,
 )

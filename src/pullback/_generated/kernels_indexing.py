@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import indexing as indexing_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -42,6 +43,7 @@ from . import functions_indexing, operators
 
 ndarray = np.ndarray
 new_tensor = object.__new__
+np_where = np.where
 
 
 class CopyBackward0(TwoEdges):
@@ -397,7 +399,7 @@ class MaskedFillBackward0(TwoEdges):
         else:
             grad_of_self = None
         if to_value is not None:
-            grad_of_value = xp.where(mask, grad, xp.zeros([], grad.dtype))
+            grad_of_value = np_where(mask, grad, xp.zeros([], grad.dtype))
         else:
             grad_of_value = None
         if not keep:
@@ -718,13 +720,13 @@ class ZeroBackward0(OneEdge):
 
 
 def copy__cpu(self, src):
-    write(self, kernels.indexing.copy_(self._array, src._array), "copy_")
+    write(self, indexing_kernels.copy_(self._array, src._array), "copy_")
     return self
 
 
 def copy__inplace(self, src):
     check_inplace(self, False, src)
-    return record_inplace(None, self, kernels.indexing.copy_(self._array, src._array), "copy_")
+    return record_inplace(None, self, indexing_kernels.copy_(self._array, src._array), "copy_")
 
 
 def copy__node(self, src):
@@ -741,7 +743,7 @@ def copy__record(self, src):
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
     node._hooks = None
-    record_inplace(node, self, kernels.indexing.copy_(self._array, src._array), "copy_")
+    record_inplace(node, self, indexing_kernels.copy_(self._array, src._array), "copy_")
     return self
 
 
@@ -754,13 +756,13 @@ def copy__jvp(xp, self, src, self_t, src_t, result):
 
 
 def fill__cpu(self, value):
-    write(self, kernels.indexing.fill_(self._array, value._array), "fill_")
+    write(self, indexing_kernels.fill_(self._array, value._array), "fill_")
     return self
 
 
 def fill__inplace(self, value):
     check_inplace(self, False, value)
-    return record_inplace(None, self, kernels.indexing.fill_(self._array, value._array), "fill_")
+    return record_inplace(None, self, indexing_kernels.fill_(self._array, value._array), "fill_")
 
 
 def fill__node(self, value):
@@ -777,7 +779,7 @@ def fill__record(self, value):
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
     node._hooks = None
-    record_inplace(node, self, kernels.indexing.fill_(self._array, value._array), "fill_")
+    record_inplace(node, self, indexing_kernels.fill_(self._array, value._array), "fill_")
     return self
 
 
@@ -790,7 +792,7 @@ def fill__jvp(xp, self, value, self_t, value_t, result):
 
 
 def gather_cpu(self, axis, index):
-    return wrap(kernels.indexing.gather(self._array, axis, index._array))
+    return wrap(indexing_kernels.gather(self._array, axis, index._array))
 
 
 def gather_node(self, axis, index):
@@ -812,7 +814,7 @@ def gather_record(self, axis, index):
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
-    return recorded(node, kernels.indexing.gather(self._array, axis, index._array))
+    return recorded(node, indexing_kernels.gather(self._array, axis, index._array))
 
 
 def gather_jvp(xp, self, axis, index, self_t, result):
@@ -824,7 +826,7 @@ def gather_jvp(xp, self, axis, index, self_t, result):
 
 
 def getitem_cpu(self, index):
-    return wrap(kernels.indexing.getitem(self._array, index))
+    return wrap(indexing_kernels.getitem(self._array, index))
 
 
 def getitem_again(xp, base, index):
@@ -833,7 +835,7 @@ def getitem_again(xp, base, index):
 
 def getitem_view(self, index):
     return record_view(
-        None, self, kernels.indexing.getitem(self._array, index), (getitem_again, index)
+        None, self, indexing_kernels.getitem(self._array, index), (getitem_again, index)
     )
 
 
@@ -853,7 +855,7 @@ def getitem_record(self, index):
     node.self_shape = self._array.shape
     node.index = index
     return record_view(
-        node, self, kernels.indexing.getitem(self._array, index), (getitem_again, index)
+        node, self, indexing_kernels.getitem(self._array, index), (getitem_again, index)
     )
 
 
@@ -866,7 +868,7 @@ def getitem_jvp(xp, self, index, self_t, result):
 
 
 def getitem_backward_cpu(grad_output, shape, index):
-    return wrap(kernels.indexing.getitem_backward(grad_output._array, shape, index))
+    return wrap(indexing_kernels.getitem_backward(grad_output._array, shape, index))
 
 
 def getitem_backward_node(grad_output, shape, index):
@@ -882,7 +884,7 @@ def getitem_backward_record(grad_output, shape, index):
     node._edge0 = grad_output._edge or edge_of(grad_output)
     node._hooks = None
     node.index = index
-    return recorded(node, kernels.indexing.getitem_backward(grad_output._array, shape, index))
+    return recorded(node, indexing_kernels.getitem_backward(grad_output._array, shape, index))
 
 
 def getitem_backward_jvp(xp, grad_output, shape, index, grad_output_t, result):
@@ -895,7 +897,7 @@ def getitem_backward_jvp(xp, grad_output, shape, index, grad_output_t, result):
 
 def index_cpu(self, indices):
     return wrap(
-        kernels.indexing.index(self._array, [None if t is None else t._array for t in indices])
+        indexing_kernels.index(self._array, [None if t is None else t._array for t in indices])
     )
 
 
@@ -916,7 +918,7 @@ def index_record(self, indices):
     save_list(node, "indices", indices)
     return recorded(
         node,
-        kernels.indexing.index(self._array, [None if t is None else t._array for t in indices]),
+        indexing_kernels.index(self._array, [None if t is None else t._array for t in indices]),
     )
 
 
@@ -929,7 +931,7 @@ def index_jvp(xp, self, indices, self_t, result):
 
 
 def index_add_cpu(self, axis, index, source):
-    return wrap(kernels.indexing.index_add(self._array, axis, index._array, source._array))
+    return wrap(indexing_kernels.index_add(self._array, axis, index._array, source._array))
 
 
 def index_add_node(self, axis, index, source):
@@ -958,7 +960,7 @@ def index_add_record(self, axis, index, source):
     else:
         node.index, node.index_v = None, 0
     return recorded(
-        node, kernels.indexing.index_add(self._array, axis, index._array, source._array)
+        node, indexing_kernels.index_add(self._array, axis, index._array, source._array)
     )
 
 
@@ -973,7 +975,7 @@ def index_add_jvp(xp, self, axis, index, source, self_t, source_t, result):
 def index_add__cpu(self, axis, index, source):
     write(
         self,
-        kernels.indexing.index_add(self._array, axis, index._array, source._array),
+        indexing_kernels.index_add(self._array, axis, index._array, source._array),
         "index_add_",
     )
     return self
@@ -984,7 +986,7 @@ def index_add__inplace(self, axis, index, source):
     return record_inplace(
         None,
         self,
-        kernels.indexing.index_add(self._array, axis, index._array, source._array),
+        indexing_kernels.index_add(self._array, axis, index._array, source._array),
         "index_add_",
     )
 
@@ -1018,7 +1020,7 @@ def index_add__record(self, axis, index, source):
     record_inplace(
         node,
         self,
-        kernels.indexing.index_add(self._array, axis, index._array, source._array),
+        indexing_kernels.index_add(self._array, axis, index._array, source._array),
         "index_add_",
     )
     return self
@@ -1026,7 +1028,7 @@ def index_add__record(self, axis, index, source):
 
 def index_put_cpu(self, indices, values, accumulate=False):
     return wrap(
-        kernels.indexing.index_put(
+        indexing_kernels.index_put(
             self._array,
             [None if t is None else t._array for t in indices],
             values._array,
@@ -1054,7 +1056,7 @@ def index_put_record(self, indices, values, accumulate=False):
     node.accumulate = accumulate
     return recorded(
         node,
-        kernels.indexing.index_put(
+        indexing_kernels.index_put(
             self._array,
             [None if t is None else t._array for t in indices],
             values._array,
@@ -1074,7 +1076,7 @@ def index_put_jvp(xp, self, indices, values, accumulate, self_t, values_t, resul
 def index_put__cpu(self, indices, values, accumulate=False):
     write(
         self,
-        kernels.indexing.index_put_(
+        indexing_kernels.index_put_(
             self._array,
             [None if t is None else t._array for t in indices],
             values._array,
@@ -1090,7 +1092,7 @@ def index_put__inplace(self, indices, values, accumulate=False):
     return record_inplace(
         None,
         self,
-        kernels.indexing.index_put_(
+        indexing_kernels.index_put_(
             self._array,
             [None if t is None else t._array for t in indices],
             values._array,
@@ -1121,7 +1123,7 @@ def index_put__record(self, indices, values, accumulate=False):
     record_inplace(
         node,
         self,
-        kernels.indexing.index_put_(
+        indexing_kernels.index_put_(
             self._array,
             [None if t is None else t._array for t in indices],
             values._array,
@@ -1141,7 +1143,7 @@ def index_put__jvp(xp, self, indices, values, accumulate, self_t, values_t, resu
 
 
 def masked_fill_cpu(self, mask, value):
-    return wrap(kernels.indexing.masked_fill(self._array, mask._array, value._array))
+    return wrap(indexing_kernels.masked_fill(self._array, mask._array, value._array))
 
 
 def masked_fill_node(self, mask, value):
@@ -1161,7 +1163,7 @@ def masked_fill_record(self, mask, value):
     node._hooks = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
-    return recorded(node, kernels.indexing.masked_fill(self._array, mask._array, value._array))
+    return recorded(node, indexing_kernels.masked_fill(self._array, mask._array, value._array))
 
 
 def masked_fill_jvp(xp, self, mask, value, self_t, value_t, result):
@@ -1174,7 +1176,7 @@ def masked_fill_jvp(xp, self, mask, value, self_t, value_t, result):
 
 def masked_fill__cpu(self, mask, value):
     write(
-        self, kernels.indexing.masked_fill(self._array, mask._array, value._array), "masked_fill_"
+        self, indexing_kernels.masked_fill(self._array, mask._array, value._array), "masked_fill_"
     )
     return self
 
@@ -1184,7 +1186,7 @@ def masked_fill__inplace(self, mask, value):
     return record_inplace(
         None,
         self,
-        kernels.indexing.masked_fill(self._array, mask._array, value._array),
+        indexing_kernels.masked_fill(self._array, mask._array, value._array),
         "masked_fill_",
     )
 
@@ -1210,7 +1212,7 @@ def masked_fill__record(self, mask, value):
     record_inplace(
         node,
         self,
-        kernels.indexing.masked_fill(self._array, mask._array, value._array),
+        indexing_kernels.masked_fill(self._array, mask._array, value._array),
         "masked_fill_",
     )
     return self
@@ -1218,7 +1220,7 @@ def masked_fill__record(self, mask, value):
 
 def put_along_axis_cpu(self, indices, values, axis=-1, accumulate=False):
     return wrap(
-        kernels.indexing.put_along_axis(
+        indexing_kernels.put_along_axis(
             self._array, indices._array, values._array, axis, accumulate
         )
     )
@@ -1247,7 +1249,7 @@ def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node.accumulate = accumulate
     return recorded(
         node,
-        kernels.indexing.put_along_axis(
+        indexing_kernels.put_along_axis(
             self._array, indices._array, values._array, axis, accumulate
         ),
     )
@@ -1264,7 +1266,7 @@ def put_along_axis_jvp(xp, self, indices, values, axis, accumulate, self_t, valu
 def put_along_axis__cpu(self, indices, values, axis=-1, accumulate=False):
     write(
         self,
-        kernels.indexing.put_along_axis(
+        indexing_kernels.put_along_axis(
             self._array, indices._array, values._array, axis, accumulate
         ),
         "put_along_axis_",
@@ -1277,7 +1279,7 @@ def put_along_axis__inplace(self, indices, values, axis=-1, accumulate=False):
     return record_inplace(
         None,
         self,
-        kernels.indexing.put_along_axis(
+        indexing_kernels.put_along_axis(
             self._array, indices._array, values._array, axis, accumulate
         ),
         "put_along_axis_",
@@ -1309,7 +1311,7 @@ def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     record_inplace(
         node,
         self,
-        kernels.indexing.put_along_axis(
+        indexing_kernels.put_along_axis(
             self._array, indices._array, values._array, axis, accumulate
         ),
         "put_along_axis_",
@@ -1318,7 +1320,7 @@ def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
 
 
 def scatter_cpu(self, axis, index, src):
-    return wrap(kernels.indexing.scatter(self._array, axis, index._array, src._array))
+    return wrap(indexing_kernels.scatter(self._array, axis, index._array, src._array))
 
 
 def scatter_node(self, axis, index, src):
@@ -1340,7 +1342,7 @@ def scatter_record(self, axis, index, src):
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
-    return recorded(node, kernels.indexing.scatter(self._array, axis, index._array, src._array))
+    return recorded(node, indexing_kernels.scatter(self._array, axis, index._array, src._array))
 
 
 def scatter_jvp(xp, self, axis, index, src, self_t, src_t, result):
@@ -1352,7 +1354,7 @@ def scatter_jvp(xp, self, axis, index, src, self_t, src_t, result):
 
 
 def scatter__cpu(self, axis, index, src):
-    write(self, kernels.indexing.scatter(self._array, axis, index._array, src._array), "scatter_")
+    write(self, indexing_kernels.scatter(self._array, axis, index._array, src._array), "scatter_")
     return self
 
 
@@ -1361,7 +1363,7 @@ def scatter__inplace(self, axis, index, src):
     return record_inplace(
         None,
         self,
-        kernels.indexing.scatter(self._array, axis, index._array, src._array),
+        indexing_kernels.scatter(self._array, axis, index._array, src._array),
         "scatter_",
     )
 
@@ -1389,14 +1391,14 @@ def scatter__record(self, axis, index, src):
     record_inplace(
         node,
         self,
-        kernels.indexing.scatter(self._array, axis, index._array, src._array),
+        indexing_kernels.scatter(self._array, axis, index._array, src._array),
         "scatter_",
     )
     return self
 
 
 def scatter_add_cpu(self, axis, index, src):
-    return wrap(kernels.indexing.scatter_add(self._array, axis, index._array, src._array))
+    return wrap(indexing_kernels.scatter_add(self._array, axis, index._array, src._array))
 
 
 def scatter_add_node(self, axis, index, src):
@@ -1424,7 +1426,7 @@ def scatter_add_record(self, axis, index, src):
         node.index_v = 0 if index._counter is None else index._counter[0]
     else:
         node.index, node.index_v = None, 0
-    return recorded(node, kernels.indexing.scatter_add(self._array, axis, index._array, src._array))
+    return recorded(node, indexing_kernels.scatter_add(self._array, axis, index._array, src._array))
 
 
 def scatter_add_jvp(xp, self, axis, index, src, self_t, src_t, result):
@@ -1438,7 +1440,7 @@ def scatter_add_jvp(xp, self, axis, index, src, self_t, src_t, result):
 def scatter_add__cpu(self, axis, index, src):
     write(
         self,
-        kernels.indexing.scatter_add(self._array, axis, index._array, src._array),
+        indexing_kernels.scatter_add(self._array, axis, index._array, src._array),
         "scatter_add_",
     )
     return self
@@ -1449,7 +1451,7 @@ def scatter_add__inplace(self, axis, index, src):
     return record_inplace(
         None,
         self,
-        kernels.indexing.scatter_add(self._array, axis, index._array, src._array),
+        indexing_kernels.scatter_add(self._array, axis, index._array, src._array),
         "scatter_add_",
     )
 
@@ -1483,7 +1485,7 @@ def scatter_add__record(self, axis, index, src):
     record_inplace(
         node,
         self,
-        kernels.indexing.scatter_add(self._array, axis, index._array, src._array),
+        indexing_kernels.scatter_add(self._array, axis, index._array, src._array),
         "scatter_add_",
     )
     return self
@@ -1491,7 +1493,7 @@ def scatter_add__record(self, axis, index, src):
 
 def scatter_reduce_cpu(self, axis, index, src, reduce, *, include_self=True):
     return wrap(
-        kernels.indexing.scatter_reduce(
+        indexing_kernels.scatter_reduce(
             self._array, axis, index._array, src._array, reduce, include_self=include_self
         )
     )
@@ -1530,7 +1532,7 @@ def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
     node.include_self = include_self
     result = recorded(
         node,
-        kernels.indexing.scatter_reduce(
+        indexing_kernels.scatter_reduce(
             self._array, axis, index._array, src._array, reduce, include_self=include_self
         ),
     )
@@ -1552,7 +1554,7 @@ def scatter_reduce_jvp(xp, self, axis, index, src, reduce, include_self, self_t,
 def scatter_reduce__cpu(self, axis, index, src, reduce, *, include_self=True):
     write(
         self,
-        kernels.indexing.scatter_reduce(
+        indexing_kernels.scatter_reduce(
             self._array, axis, index._array, src._array, reduce, include_self=include_self
         ),
         "scatter_reduce_",
@@ -1565,7 +1567,7 @@ def scatter_reduce__inplace(self, axis, index, src, reduce, *, include_self=True
     return record_inplace(
         None,
         self,
-        kernels.indexing.scatter_reduce(
+        indexing_kernels.scatter_reduce(
             self._array, axis, index._array, src._array, reduce, include_self=include_self
         ),
         "scatter_reduce_",
@@ -1605,7 +1607,7 @@ def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True)
     record_inplace(
         node,
         self,
-        kernels.indexing.scatter_reduce(
+        indexing_kernels.scatter_reduce(
             self._array, axis, index._array, src._array, reduce, include_self=include_self
         ),
         "scatter_reduce_",
@@ -1615,7 +1617,7 @@ def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True)
 
 
 def take_along_axis_cpu(self, indices, axis=-1):
-    return wrap(kernels.indexing.take_along_axis(self._array, indices._array, axis))
+    return wrap(indexing_kernels.take_along_axis(self._array, indices._array, axis))
 
 
 def take_along_axis_node(self, indices, axis=-1):
@@ -1637,7 +1639,7 @@ def take_along_axis_record(self, indices, axis=-1):
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
-    return recorded(node, kernels.indexing.take_along_axis(self._array, indices._array, axis))
+    return recorded(node, indexing_kernels.take_along_axis(self._array, indices._array, axis))
 
 
 def take_along_axis_jvp(xp, self, indices, axis, self_t, result):
@@ -1649,13 +1651,13 @@ def take_along_axis_jvp(xp, self, indices, axis, self_t, result):
 
 
 def zero__cpu(self):
-    write(self, kernels.indexing.zero_(self._array), "zero_")
+    write(self, indexing_kernels.zero_(self._array), "zero_")
     return self
 
 
 def zero__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.indexing.zero_(self._array), "zero_")
+    return record_inplace(None, self, indexing_kernels.zero_(self._array), "zero_")
 
 
 def zero__node(self):
@@ -1670,7 +1672,7 @@ def zero__record(self):
     node = ZeroBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, kernels.indexing.zero_(self._array), "zero_")
+    record_inplace(node, self, indexing_kernels.zero_(self._array), "zero_")
     return self
 
 
@@ -1711,7 +1713,7 @@ register(
     node=gather_node,
     jvp=gather_jvp,
     tangents=(0,),
-    array_function=kernels.indexing.gather,
+    array_function=indexing_kernels.gather,
     meta=kernels.meta.indexing.gather,
     function=functions_indexing.gather,
 )
@@ -1724,7 +1726,7 @@ register(
     jvp=getitem_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.indexing.getitem,
+    array_function=indexing_kernels.getitem,
     meta=kernels.meta.indexing.getitem,
     function=functions_indexing._getitem,
 )
@@ -1736,7 +1738,7 @@ register(
     jvp=getitem_backward_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.indexing.getitem_backward,
+    array_function=indexing_kernels.getitem_backward,
     meta=kernels.meta.indexing.getitem_backward,
     function=functions_indexing._getitem_backward,
 )
@@ -1748,7 +1750,7 @@ register(
     jvp=index_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.indexing.index,
+    array_function=indexing_kernels.index,
     meta=kernels.meta.indexing.index,
     function=functions_indexing._index,
 )
@@ -1760,7 +1762,7 @@ register(
     jvp=index_add_jvp,
     tangents=(0, 3),
     form="linear",
-    array_function=kernels.indexing.index_add,
+    array_function=indexing_kernels.index_add,
     meta=kernels.meta.indexing.index_add,
     function=functions_indexing.index_add,
 )
@@ -1783,7 +1785,7 @@ register(
     jvp=index_put_jvp,
     tangents=(0, 2),
     form="linear",
-    array_function=kernels.indexing.index_put,
+    array_function=indexing_kernels.index_put,
     meta=kernels.meta.indexing.index_put,
     function=functions_indexing.index_put,
 )
@@ -1806,7 +1808,7 @@ register(
     jvp=masked_fill_jvp,
     tangents=(0, 2),
     form="linear",
-    array_function=kernels.indexing.masked_fill,
+    array_function=indexing_kernels.masked_fill,
     meta="elementwise",
     function=functions_indexing.masked_fill,
 )
@@ -1829,7 +1831,7 @@ register(
     jvp=put_along_axis_jvp,
     tangents=(0, 2),
     form="linear",
-    array_function=kernels.indexing.put_along_axis,
+    array_function=indexing_kernels.put_along_axis,
     meta=kernels.meta.indexing.put_along_axis,
     function=functions_indexing._put_along_axis,
 )
@@ -1852,7 +1854,7 @@ register(
     jvp=scatter_jvp,
     tangents=(0, 3),
     form="linear",
-    array_function=kernels.indexing.scatter,
+    array_function=indexing_kernels.scatter,
     meta=kernels.meta.indexing.scatter,
     function=functions_indexing.scatter,
 )
@@ -1875,7 +1877,7 @@ register(
     jvp=scatter_add_jvp,
     tangents=(0, 3),
     form="linear",
-    array_function=kernels.indexing.scatter_add,
+    array_function=indexing_kernels.scatter_add,
     meta=kernels.meta.indexing.scatter_add,
     function=functions_indexing.scatter_add,
 )
@@ -1898,7 +1900,7 @@ register(
     jvp=scatter_reduce_jvp,
     tangents=(0, 3),
     form="calls",
-    array_function=kernels.indexing.scatter_reduce,
+    array_function=indexing_kernels.scatter_reduce,
     meta=kernels.meta.indexing.scatter_reduce,
     function=functions_indexing.scatter_reduce,
 )
@@ -1921,7 +1923,7 @@ register(
     jvp=take_along_axis_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.indexing.take_along_axis,
+    array_function=indexing_kernels.take_along_axis,
     meta=kernels.meta.indexing.take_along_axis,
     function=functions_indexing.take_along_axis,
 )

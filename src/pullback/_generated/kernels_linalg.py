@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import linalg as linalg_kernels
+from pullback.kernels import products as products_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -742,7 +744,7 @@ class LinalgVectorNormBackward0(OneEdge):
 
 
 def _adjugate_cpu(self):
-    return wrap(kernels.linalg.adjugate(self._array))
+    return wrap(linalg_kernels.adjugate(self._array))
 
 
 def _adjugate_node(self):
@@ -760,7 +762,7 @@ def _adjugate_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.linalg.adjugate(self._array))
+    return recorded(node, linalg_kernels.adjugate(self._array))
 
 
 def _adjugate_jvp(xp, self, self_t, result):
@@ -772,7 +774,7 @@ def _adjugate_jvp(xp, self, self_t, result):
 
 
 def _inv_or_inf_cpu(self):
-    return wrap(kernels.linalg.inv_or_inf(self._array))
+    return wrap(linalg_kernels.inv_or_inf(self._array))
 
 
 def _inv_or_inf_node(self):
@@ -786,7 +788,7 @@ def _inv_or_inf_record(self):
     node = InvOrInfBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    result = recorded(node, kernels.linalg.inv_or_inf(self._array))
+    result = recorded(node, linalg_kernels.inv_or_inf(self._array))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -801,7 +803,7 @@ def _inv_or_inf_jvp(xp, self, self_t, result):
 
 
 def linalg_cholesky_cpu(self, *, upper=False):
-    return wrap(kernels.linalg.cholesky(self._array, upper=upper))
+    return wrap(linalg_kernels.cholesky(self._array, upper=upper))
 
 
 def linalg_cholesky_node(self, *, upper=False):
@@ -817,7 +819,7 @@ def linalg_cholesky_record(self, *, upper=False):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.upper = upper
-    result = recorded(node, kernels.linalg.cholesky(self._array, upper=upper))
+    result = recorded(node, linalg_kernels.cholesky(self._array, upper=upper))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -832,7 +834,7 @@ def linalg_cholesky_jvp(xp, self, upper, self_t, result):
 
 
 def linalg_cross_cpu(self, other, *, axis=-1):
-    return wrap(kernels.products.cross(self._array, other._array, axis=axis))
+    return wrap(products_kernels.cross(self._array, other._array, axis=axis))
 
 
 def linalg_cross_node(self, other, *, axis=-1):
@@ -874,7 +876,7 @@ def linalg_cross_record(self, other, *, axis=-1):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.cross(self._array, other._array, axis=axis))
+    return recorded(node, products_kernels.cross(self._array, other._array, axis=axis))
 
 
 def linalg_cross_jvp(xp, self, other, axis, self_t, other_t, result):
@@ -890,7 +892,7 @@ def linalg_cross_jvp(xp, self, other, axis, self_t, other_t, result):
 
 
 def linalg_det_cpu(self):
-    return wrap(kernels.linalg.det(self._array))
+    return wrap(linalg_kernels.det(self._array))
 
 
 def linalg_det_node(self):
@@ -908,7 +910,7 @@ def linalg_det_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.linalg.det(self._array))
+    return recorded(node, linalg_kernels.det(self._array))
 
 
 def linalg_det_jvp(xp, self, self_t, result):
@@ -920,7 +922,7 @@ def linalg_det_jvp(xp, self, self_t, result):
 
 
 def linalg_eig_cpu(self):
-    return tuple(map(wrap, kernels.linalg.eig(self._array)))
+    return tuple(map(wrap, linalg_kernels.eig(self._array)))
 
 
 def linalg_eig_node(self):
@@ -935,7 +937,7 @@ def linalg_eig_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     eigenvalues, eigenvectors = recorded_several(
-        node, kernels.linalg.eig(self._array), (True, True)
+        node, linalg_kernels.eig(self._array), (True, True)
     )
     node.save_outputs(eigenvalues, eigenvectors)
     return eigenvalues, eigenvectors
@@ -951,7 +953,7 @@ def linalg_eig_jvp(xp, self, self_t, eigenvalues, eigenvectors):
 
 
 def linalg_eigh_cpu(self, UPLO="L"):
-    return tuple(map(wrap, kernels.linalg.eigh(self._array, UPLO)))
+    return tuple(map(wrap, linalg_kernels.eigh(self._array, UPLO)))
 
 
 def linalg_eigh_node(self, UPLO="L"):
@@ -966,7 +968,7 @@ def linalg_eigh_record(self, UPLO="L"):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     eigenvalues, eigenvectors = recorded_several(
-        node, kernels.linalg.eigh(self._array, UPLO), (True, True)
+        node, linalg_kernels.eigh(self._array, UPLO), (True, True)
     )
     node.save_outputs(eigenvalues, eigenvectors)
     return eigenvalues, eigenvectors
@@ -982,7 +984,7 @@ def linalg_eigh_jvp(xp, self, UPLO, self_t, eigenvalues, eigenvectors):
 
 
 def linalg_eigvals_cpu(self):
-    return wrap(kernels.linalg.eigvals(self._array))
+    return wrap(linalg_kernels.eigvals(self._array))
 
 
 def linalg_eigvals_node(self):
@@ -1000,7 +1002,7 @@ def linalg_eigvals_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.linalg.eigvals(self._array))
+    return recorded(node, linalg_kernels.eigvals(self._array))
 
 
 def linalg_eigvals_jvp(xp, self, self_t, result):
@@ -1012,7 +1014,7 @@ def linalg_eigvals_jvp(xp, self, self_t, result):
 
 
 def linalg_eigvalsh_cpu(self, UPLO="L"):
-    return wrap(kernels.linalg.eigvalsh(self._array, UPLO))
+    return wrap(linalg_kernels.eigvalsh(self._array, UPLO))
 
 
 def linalg_eigvalsh_node(self, UPLO="L"):
@@ -1032,7 +1034,7 @@ def linalg_eigvalsh_record(self, UPLO="L"):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.UPLO = UPLO
-    return recorded(node, kernels.linalg.eigvalsh(self._array, UPLO))
+    return recorded(node, linalg_kernels.eigvalsh(self._array, UPLO))
 
 
 def linalg_eigvalsh_jvp(xp, self, UPLO, self_t, result):
@@ -1044,7 +1046,7 @@ def linalg_eigvalsh_jvp(xp, self, UPLO, self_t, result):
 
 
 def linalg_expm_cpu(self):
-    return wrap(kernels.linalg.expm(self._array))
+    return wrap(linalg_kernels.expm(self._array))
 
 
 def linalg_expm_node(self):
@@ -1062,7 +1064,7 @@ def linalg_expm_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.linalg.expm(self._array))
+    return recorded(node, linalg_kernels.expm(self._array))
 
 
 def linalg_expm_jvp(xp, self, self_t, result):
@@ -1074,7 +1076,7 @@ def linalg_expm_jvp(xp, self, self_t, result):
 
 
 def linalg_inv_cpu(self):
-    return wrap(kernels.linalg.inv(self._array))
+    return wrap(linalg_kernels.inv(self._array))
 
 
 def linalg_inv_node(self):
@@ -1088,7 +1090,7 @@ def linalg_inv_record(self):
     node = LinalgInvBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    result = recorded(node, kernels.linalg.inv(self._array))
+    result = recorded(node, linalg_kernels.inv(self._array))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1103,7 +1105,7 @@ def linalg_inv_jvp(xp, self, self_t, result):
 
 
 def linalg_lstsq_cpu(self, other, rcond=None):
-    return tuple(map(wrap, kernels.linalg.lstsq(self._array, other._array, rcond)))
+    return tuple(map(wrap, linalg_kernels.lstsq(self._array, other._array, rcond)))
 
 
 def linalg_lstsq_node(self, other, rcond=None):
@@ -1128,7 +1130,7 @@ def linalg_lstsq_record(self, other, rcond=None):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     x, residuals, rank, s = recorded_several(
-        node, kernels.linalg.lstsq(self._array, other._array, rcond), (True, True, False, True)
+        node, linalg_kernels.lstsq(self._array, other._array, rcond), (True, True, False, True)
     )
     node.save_outputs(x, residuals, rank, s)
     return x, residuals, rank, s
@@ -1146,11 +1148,11 @@ def linalg_lstsq_jvp(xp, self, other, rcond, self_t, other_t, x, residuals, rank
 
 
 def linalg_matrix_rank_cpu(self, tol=None, hermitian=False, *, rtol=None):
-    return wrap(kernels.linalg.matrix_rank(self._array, tol, hermitian, rtol=rtol))
+    return wrap(linalg_kernels.matrix_rank(self._array, tol, hermitian, rtol=rtol))
 
 
 def linalg_pinv_cpu(self, rcond=None, hermitian=False, *, rtol=None):
-    return wrap(kernels.linalg.pinv(self._array, rcond, hermitian, rtol=rtol))
+    return wrap(linalg_kernels.pinv(self._array, rcond, hermitian, rtol=rtol))
 
 
 def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
@@ -1168,7 +1170,7 @@ def linalg_pinv_record(self, rcond=None, hermitian=False, *, rtol=None):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    result = recorded(node, kernels.linalg.pinv(self._array, rcond, hermitian, rtol=rtol))
+    result = recorded(node, linalg_kernels.pinv(self._array, rcond, hermitian, rtol=rtol))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1183,7 +1185,7 @@ def linalg_pinv_jvp(xp, self, rcond, hermitian, rtol, self_t, result):
 
 
 def linalg_qr_cpu(self, mode="reduced"):
-    return tuple(map(wrap, kernels.linalg.qr(self._array, mode)))
+    return tuple(map(wrap, linalg_kernels.qr(self._array, mode)))
 
 
 def linalg_qr_node(self, mode="reduced"):
@@ -1197,7 +1199,7 @@ def linalg_qr_record(self, mode="reduced"):
     node = LinalgQrBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    Q, R = recorded_several(node, kernels.linalg.qr(self._array, mode), (True, True))
+    Q, R = recorded_several(node, linalg_kernels.qr(self._array, mode), (True, True))
     node.save_outputs(Q, R)
     return Q, R
 
@@ -1212,7 +1214,7 @@ def linalg_qr_jvp(xp, self, mode, self_t, Q, R):
 
 
 def linalg_slogdet_cpu(self):
-    return tuple(map(wrap, kernels.linalg.slogdet(self._array)))
+    return tuple(map(wrap, linalg_kernels.slogdet(self._array)))
 
 
 def linalg_slogdet_node(self):
@@ -1230,7 +1232,7 @@ def linalg_slogdet_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    sign, logabsdet = recorded_several(node, kernels.linalg.slogdet(self._array), (True, True))
+    sign, logabsdet = recorded_several(node, linalg_kernels.slogdet(self._array), (True, True))
     node.save_outputs(sign, logabsdet)
     return sign, logabsdet
 
@@ -1245,7 +1247,7 @@ def linalg_slogdet_jvp(xp, self, self_t, sign, logabsdet):
 
 
 def linalg_solve_cpu(self, other):
-    return wrap(kernels.linalg.solve(self._array, other._array))
+    return wrap(linalg_kernels.solve(self._array, other._array))
 
 
 def linalg_solve_node(self, other):
@@ -1267,7 +1269,7 @@ def linalg_solve_record(self, other):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other_ndim = other.ndim
-    result = recorded(node, kernels.linalg.solve(self._array, other._array))
+    result = recorded(node, linalg_kernels.solve(self._array, other._array))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1282,7 +1284,7 @@ def linalg_solve_jvp(xp, self, other, self_t, other_t, result):
 
 
 def linalg_svd_cpu(self, full_matrices=True, hermitian=False):
-    return tuple(map(wrap, kernels.linalg.svd(self._array, full_matrices, hermitian)))
+    return tuple(map(wrap, linalg_kernels.svd(self._array, full_matrices, hermitian)))
 
 
 def linalg_svd_node(self, full_matrices=True, hermitian=False):
@@ -1297,7 +1299,7 @@ def linalg_svd_record(self, full_matrices=True, hermitian=False):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     U, S, Vh = recorded_several(
-        node, kernels.linalg.svd(self._array, full_matrices, hermitian), (True, True, True)
+        node, linalg_kernels.svd(self._array, full_matrices, hermitian), (True, True, True)
     )
     node.save_outputs(U, S, Vh)
     return U, S, Vh
@@ -1313,7 +1315,7 @@ def linalg_svd_jvp(xp, self, full_matrices, hermitian, self_t, U, S, Vh):
 
 
 def linalg_svdvals_cpu(self):
-    return wrap(kernels.linalg.svdvals(self._array))
+    return wrap(linalg_kernels.svdvals(self._array))
 
 
 def linalg_svdvals_node(self):
@@ -1331,7 +1333,7 @@ def linalg_svdvals_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    return recorded(node, kernels.linalg.svdvals(self._array))
+    return recorded(node, linalg_kernels.svdvals(self._array))
 
 
 def linalg_svdvals_jvp(xp, self, self_t, result):
@@ -1343,7 +1345,7 @@ def linalg_svdvals_jvp(xp, self, self_t, result):
 
 
 def linalg_vector_norm_cpu(self, *, axis=None, keepdims=False, ord=2):
-    return wrap(kernels.linalg.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord))
+    return wrap(linalg_kernels.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord))
 
 
 def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
@@ -1368,7 +1370,7 @@ def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
     node.keepdims = keepdims
     node.ord = ord
     result = recorded(
-        node, kernels.linalg.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord)
+        node, linalg_kernels.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord)
     )
     node.result = result._array
     node.result_c = UNWRITTEN
@@ -1391,7 +1393,7 @@ register(
     jvp=_adjugate_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.adjugate,
+    array_function=linalg_kernels.adjugate,
     meta=kernels.meta.linalg.square,
     function=functions_linalg._adjugate,
 )
@@ -1403,7 +1405,7 @@ register(
     jvp=_inv_or_inf_jvp,
     tangents=(0,),
     form="matrices",
-    array_function=kernels.linalg.inv_or_inf,
+    array_function=linalg_kernels.inv_or_inf,
     meta=kernels.meta.linalg.square,
     function=functions_linalg._inv_or_inf,
 )
@@ -1415,7 +1417,7 @@ register(
     jvp=linalg_cholesky_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.cholesky,
+    array_function=linalg_kernels.cholesky,
     meta=kernels.meta.linalg.square,
     function=functions_linalg.linalg_cholesky,
 )
@@ -1428,7 +1430,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.products.cross,
+    array_function=products_kernels.cross,
     meta=kernels.meta.products.cross,
     function=functions_linalg.linalg_cross,
 )
@@ -1439,7 +1441,7 @@ register(
     node=linalg_det_node,
     jvp=linalg_det_jvp,
     tangents=(0,),
-    array_function=kernels.linalg.det,
+    array_function=linalg_kernels.det,
     meta=kernels.meta.linalg.det,
     function=functions_linalg.linalg_det,
 )
@@ -1451,7 +1453,7 @@ register(
     differentiable=(True, True),
     jvp=linalg_eig_jvp,
     tangents=(0,),
-    array_function=kernels.linalg.eig,
+    array_function=linalg_kernels.eig,
     meta=kernels.meta.linalg.eig,
     function=functions_linalg.linalg_eig,
 )
@@ -1463,7 +1465,7 @@ register(
     differentiable=(True, True),
     jvp=linalg_eigh_jvp,
     tangents=(0,),
-    array_function=kernels.linalg.eigh,
+    array_function=linalg_kernels.eigh,
     meta=kernels.meta.linalg.eigh,
     function=functions_linalg.linalg_eigh,
 )
@@ -1475,7 +1477,7 @@ register(
     jvp=linalg_eigvals_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.eigvals,
+    array_function=linalg_kernels.eigvals,
     meta=kernels.meta.linalg.eigvals,
     function=functions_linalg.linalg_eigvals,
 )
@@ -1487,7 +1489,7 @@ register(
     jvp=linalg_eigvalsh_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.eigvalsh,
+    array_function=linalg_kernels.eigvalsh,
     meta=kernels.meta.linalg.eigvalsh,
     function=functions_linalg.linalg_eigvalsh,
 )
@@ -1499,7 +1501,7 @@ register(
     jvp=linalg_expm_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.expm,
+    array_function=linalg_kernels.expm,
     meta=kernels.meta.linalg.square,
     function=functions_linalg.linalg_expm,
 )
@@ -1511,7 +1513,7 @@ register(
     jvp=linalg_inv_jvp,
     tangents=(0,),
     form="matrices",
-    array_function=kernels.linalg.inv,
+    array_function=linalg_kernels.inv,
     meta=kernels.meta.linalg.square,
     function=functions_linalg.linalg_inv,
 )
@@ -1523,14 +1525,14 @@ register(
     differentiable=(True, True, False, True),
     jvp=linalg_lstsq_jvp,
     tangents=(0, 1),
-    array_function=kernels.linalg.lstsq,
+    array_function=linalg_kernels.lstsq,
     meta=kernels.meta.linalg.lstsq,
     function=functions_linalg.linalg_lstsq,
 )
 register(
     operators.linalg_matrix_rank,
     cpu=linalg_matrix_rank_cpu,
-    array_function=kernels.linalg.matrix_rank,
+    array_function=linalg_kernels.matrix_rank,
     meta=kernels.meta.linalg.matrix_rank,
     function=functions_linalg.linalg_matrix_rank,
 )
@@ -1542,7 +1544,7 @@ register(
     jvp=linalg_pinv_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.pinv,
+    array_function=linalg_kernels.pinv,
     meta=kernels.meta.linalg.pinv,
     function=functions_linalg.linalg_pinv,
 )
@@ -1554,7 +1556,7 @@ register(
     differentiable=(True, True),
     jvp=linalg_qr_jvp,
     tangents=(0,),
-    array_function=kernels.linalg.qr,
+    array_function=linalg_kernels.qr,
     meta=kernels.meta.linalg.qr,
     function=functions_linalg.linalg_qr,
 )
@@ -1566,7 +1568,7 @@ register(
     differentiable=(True, True),
     jvp=linalg_slogdet_jvp,
     tangents=(0,),
-    array_function=kernels.linalg.slogdet,
+    array_function=linalg_kernels.slogdet,
     meta=kernels.meta.linalg.slogdet,
     function=functions_linalg.linalg_slogdet,
 )
@@ -1578,7 +1580,7 @@ register(
     jvp=linalg_solve_jvp,
     tangents=(0, 1),
     form="calls",
-    array_function=kernels.linalg.solve,
+    array_function=linalg_kernels.solve,
     meta=kernels.meta.linalg.solve,
     function=functions_linalg.linalg_solve,
 )
@@ -1590,7 +1592,7 @@ register(
     differentiable=(True, True, True),
     jvp=linalg_svd_jvp,
     tangents=(0,),
-    array_function=kernels.linalg.svd,
+    array_function=linalg_kernels.svd,
     meta=kernels.meta.linalg.svd,
     function=functions_linalg.linalg_svd,
 )
@@ -1602,7 +1604,7 @@ register(
     jvp=linalg_svdvals_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.svdvals,
+    array_function=linalg_kernels.svdvals,
     meta=kernels.meta.linalg.svdvals,
     function=functions_linalg.linalg_svdvals,
 )
@@ -1614,7 +1616,7 @@ register(
     jvp=linalg_vector_norm_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.linalg.vector_norm,
+    array_function=linalg_kernels.vector_norm,
     meta="reduction",
     function=functions_linalg.linalg_vector_norm,
 )

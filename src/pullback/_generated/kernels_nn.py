@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import nn as nn_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -285,7 +286,7 @@ class LinearBackward0(ManyEdges):
 
 
 def _dropout_cpu(self, p, generator=None):
-    return tuple(map(wrap, kernels.nn.dropout(self._array, p, generator)))
+    return tuple(map(wrap, nn_kernels.dropout(self._array, p, generator)))
 
 
 def _dropout_node(self, p, generator=None):
@@ -302,7 +303,7 @@ def _dropout_record(self, p, generator=None):
     node._hooks = None
     node.p = p
     output, mask = recorded_several(
-        node, kernels.nn.dropout(self._array, p, generator), (True, False)
+        node, nn_kernels.dropout(self._array, p, generator), (True, False)
     )
     node.save_outputs(output, mask)
     return output, mask
@@ -318,7 +319,7 @@ def _dropout_jvp(xp, self, p, generator, self_t, output, mask):
 
 def _embedding_backward_cpu(grad_output, indices, rows, padding_idx=None):
     return wrap(
-        kernels.nn.embedding_backward(grad_output._array, indices._array, rows, padding_idx)
+        nn_kernels.embedding_backward(grad_output._array, indices._array, rows, padding_idx)
     )
 
 
@@ -344,7 +345,7 @@ def _embedding_backward_record(grad_output, indices, rows, padding_idx=None):
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
     return recorded(
-        node, kernels.nn.embedding_backward(grad_output._array, indices._array, rows, padding_idx)
+        node, nn_kernels.embedding_backward(grad_output._array, indices._array, rows, padding_idx)
     )
 
 
@@ -357,7 +358,7 @@ def _embedding_backward_jvp(xp, grad_output, indices, rows, padding_idx, grad_ou
 
 
 def _masked_scale_cpu(self, mask, scale):
-    return wrap(kernels.nn.masked_scale(self._array, mask._array, scale))
+    return wrap(nn_kernels.masked_scale(self._array, mask._array, scale))
 
 
 def _masked_scale_node(self, mask, scale):
@@ -377,7 +378,7 @@ def _masked_scale_record(self, mask, scale):
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
-    return recorded(node, kernels.nn.masked_scale(self._array, mask._array, scale))
+    return recorded(node, nn_kernels.masked_scale(self._array, mask._array, scale))
 
 
 def _masked_scale_jvp(xp, self, mask, scale, self_t, result):
@@ -389,7 +390,7 @@ def _masked_scale_jvp(xp, self, mask, scale, self_t, result):
 
 
 def _safe_softmax_cpu(self, axis=-1):
-    return wrap(kernels.nn.safe_softmax(self._array, axis))
+    return wrap(nn_kernels.safe_softmax(self._array, axis))
 
 
 def _safe_softmax_node(self, axis=-1):
@@ -405,7 +406,7 @@ def _safe_softmax_record(self, axis=-1):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
-    result = recorded(node, kernels.nn.safe_softmax(self._array, axis))
+    result = recorded(node, nn_kernels.safe_softmax(self._array, axis))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -420,11 +421,11 @@ def _safe_softmax_jvp(xp, self, axis, self_t, result):
 
 
 def _uniform_like_cpu(self, low, high, generator=None):
-    return wrap(kernels.nn.uniform_like(self._array, low, high, generator))
+    return wrap(nn_kernels.uniform_like(self._array, low, high, generator))
 
 
 def embedding_cpu(self, weight, padding_idx=None):
-    return wrap(kernels.nn.embedding(self._array, weight._array, padding_idx))
+    return wrap(nn_kernels.embedding(self._array, weight._array, padding_idx))
 
 
 def embedding_node(self, weight, padding_idx=None):
@@ -446,7 +447,7 @@ def embedding_record(self, weight, padding_idx=None):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight.shape
     node.padding_idx = padding_idx
-    return recorded(node, kernels.nn.embedding(self._array, weight._array, padding_idx))
+    return recorded(node, nn_kernels.embedding(self._array, weight._array, padding_idx))
 
 
 def embedding_jvp(xp, self, weight, padding_idx, weight_t, result):
@@ -459,7 +460,7 @@ def embedding_jvp(xp, self, weight, padding_idx, weight_t, result):
 
 def linear_cpu(self, weight, bias=None):
     return wrap(
-        kernels.nn.linear(self._array, weight._array, None if bias is None else bias._array)
+        nn_kernels.linear(self._array, weight._array, None if bias is None else bias._array)
     )
 
 
@@ -503,7 +504,7 @@ def linear_record(self, weight, bias=None):
     else:
         node.self, node.self_v = None, 0
     return recorded(
-        node, kernels.nn.linear(self._array, weight._array, None if bias is None else bias._array)
+        node, nn_kernels.linear(self._array, weight._array, None if bias is None else bias._array)
     )
 
 
@@ -516,7 +517,7 @@ def linear_jvp(xp, self, weight, bias, self_t, weight_t, bias_t, result):
 
 
 def one_hot_cpu(self, num_classes=-1):
-    return wrap(kernels.nn.one_hot(self._array, num_classes))
+    return wrap(nn_kernels.one_hot(self._array, num_classes))
 
 
 register(
@@ -527,7 +528,7 @@ register(
     differentiable=(True, False),
     jvp=_dropout_jvp,
     tangents=(0,),
-    array_function=kernels.nn.dropout,
+    array_function=nn_kernels.dropout,
     batching="random",
     meta=kernels.meta.nn.dropout,
     function=functions_nn._dropout,
@@ -540,7 +541,7 @@ register(
     jvp=_embedding_backward_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn.embedding_backward,
+    array_function=nn_kernels.embedding_backward,
     meta=kernels.meta.nn.embedding_backward,
     function=functions_nn._embedding_backward,
 )
@@ -552,7 +553,7 @@ register(
     jvp=_masked_scale_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn.masked_scale,
+    array_function=nn_kernels.masked_scale,
     meta="elementwise",
     function=functions_nn._masked_scale,
 )
@@ -564,14 +565,14 @@ register(
     jvp=_safe_softmax_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.nn.safe_softmax,
+    array_function=nn_kernels.safe_softmax,
     meta="same",
     function=functions_nn._safe_softmax,
 )
 register(
     operators._uniform_like,
     cpu=_uniform_like_cpu,
-    array_function=kernels.nn.uniform_like,
+    array_function=nn_kernels.uniform_like,
     batching="random",
     meta=kernels.meta.nn.uniform_like,
     function=functions_nn._uniform_like,
@@ -584,7 +585,7 @@ register(
     jvp=embedding_jvp,
     tangents=(1,),
     form="linear",
-    array_function=kernels.nn.embedding,
+    array_function=nn_kernels.embedding,
     meta=kernels.meta.nn.embedding,
     function=functions_nn.embedding,
 )
@@ -596,14 +597,14 @@ register(
     jvp=linear_jvp,
     tangents=(0, 1, 2),
     form="calls",
-    array_function=kernels.nn.linear,
+    array_function=nn_kernels.linear,
     meta=kernels.meta.nn.linear,
     function=functions_nn.linear,
 )
 register(
     operators.one_hot,
     cpu=one_hot_cpu,
-    array_function=kernels.nn.one_hot,
+    array_function=nn_kernels.one_hot,
     meta=kernels.meta.nn.one_hot,
     function=functions_nn.one_hot,
 )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import composites, kernels
+from pullback import composites
+from pullback.kernels import nn_activation as nn_activation_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -42,6 +43,10 @@ from . import functions_nn_activation, operators
 
 ndarray = np.ndarray
 new_tensor = object.__new__
+np_absolute = np.absolute
+np_exp = np.exp
+np_square = np.square
+np_where = np.where
 
 
 class EluCurveBackward0(OneEdge):
@@ -463,11 +468,11 @@ class PreluBackward0(TwoEdges):
                 weight = weight._array
             else:
                 weight = xp.load(node, weight, node.weight_v)
-            grad_of_self = xp.where(self > 0, grad, grad * weight)
+            grad_of_self = np_where(self > 0, grad, grad * weight)
         else:
             grad_of_self = None
         if to_weight is not None:
-            grad_of_weight = xp.where(self > 0, 0, grad * self)
+            grad_of_weight = np_where(self > 0, 0, grad * self)
         else:
             grad_of_weight = None
         if not keep:
@@ -837,7 +842,7 @@ class LogSoftmaxBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        results = (grad - xp.exp(result) * xp.sum(grad, axis, True),)
+        results = (grad - np_exp(result) * xp.sum(grad, axis, True),)
         if not keep:
             node.result = FREED
         return results
@@ -1160,7 +1165,7 @@ class SoftsignBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (grad / (1 + xp.abs(self)) / (1 + xp.abs(self)),)
+        results = (grad / (1 + np_absolute(self)) / (1 + np_absolute(self)),)
         if not keep:
             node.self = FREED
         return results
@@ -1201,7 +1206,7 @@ class TanhshrinkBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray or node.result_c[0]:
             result = xp.load_output(node, saved_output(node, "result"))
-        results = (grad * xp.square(self - result).conjugate(),)
+        results = (grad * np_square(self - result).conjugate(),)
         if not keep:
             node.self = node.result = FREED
         return results
@@ -1251,7 +1256,7 @@ class ThresholdBackward0(OneEdge):
 
 
 def _elu_curve_cpu(self, alpha, scale, input_scale):
-    return wrap(kernels.nn_activation.elu_curve(self._array, alpha, scale, input_scale))
+    return wrap(nn_activation_kernels.elu_curve(self._array, alpha, scale, input_scale))
 
 
 def _elu_curve_node(self, alpha, scale, input_scale):
@@ -1267,7 +1272,7 @@ def _elu_curve_record(self, alpha, scale, input_scale):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.input_scale = input_scale
-    array = kernels.nn_activation.elu_curve(self._array, alpha, scale, input_scale)
+    array = nn_activation_kernels.elu_curve(self._array, alpha, scale, input_scale)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1293,7 +1298,7 @@ def _elu_curve_jvp(xp, self, alpha, scale, input_scale, self_t, result):
 
 
 def _elu_slope_cpu(self, alpha, scale, input_scale):
-    return wrap(kernels.nn_activation.elu_slope(self._array, alpha, scale, input_scale))
+    return wrap(nn_activation_kernels.elu_slope(self._array, alpha, scale, input_scale))
 
 
 def _elu_slope_node(self, alpha, scale, input_scale):
@@ -1317,7 +1322,7 @@ def _elu_slope_record(self, alpha, scale, input_scale):
     node.alpha = alpha
     node.scale = scale
     node.input_scale = input_scale
-    array = kernels.nn_activation.elu_slope(self._array, alpha, scale, input_scale)
+    array = nn_activation_kernels.elu_slope(self._array, alpha, scale, input_scale)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1341,7 +1346,7 @@ def _elu_slope_jvp(xp, self, alpha, scale, input_scale, self_t, result):
 
 
 def _gelu_slope_cpu(self, *, approximate="none"):
-    return wrap(kernels.nn_activation.gelu_slope(self._array, approximate=approximate))
+    return wrap(nn_activation_kernels.gelu_slope(self._array, approximate=approximate))
 
 
 def _gelu_slope_node(self, *, approximate="none"):
@@ -1361,7 +1366,7 @@ def _gelu_slope_record(self, *, approximate="none"):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
-    array = kernels.nn_activation.gelu_slope(self._array, approximate=approximate)
+    array = nn_activation_kernels.gelu_slope(self._array, approximate=approximate)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1385,7 +1390,7 @@ def _gelu_slope_jvp(xp, self, approximate, self_t, result):
 
 
 def _hardswish_slope_cpu(self):
-    return wrap(kernels.nn_activation.hardswish_slope(self._array))
+    return wrap(nn_activation_kernels.hardswish_slope(self._array))
 
 
 def _hardswish_slope_node(self):
@@ -1403,7 +1408,7 @@ def _hardswish_slope_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.hardswish_slope(self._array)
+    array = nn_activation_kernels.hardswish_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1427,7 +1432,7 @@ def _hardswish_slope_jvp(xp, self, self_t, result):
 
 
 def _logsigmoid_slope_cpu(self):
-    return wrap(kernels.nn_activation.logsigmoid_slope(self._array))
+    return wrap(nn_activation_kernels.logsigmoid_slope(self._array))
 
 
 def _logsigmoid_slope_node(self):
@@ -1441,7 +1446,7 @@ def _logsigmoid_slope_record(self):
     node = LogsigmoidSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = kernels.nn_activation.logsigmoid_slope(self._array)
+    array = nn_activation_kernels.logsigmoid_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1467,7 +1472,7 @@ def _logsigmoid_slope_jvp(xp, self, self_t, result):
 
 
 def _mish_slope_cpu(self):
-    return wrap(kernels.nn_activation.mish_slope(self._array))
+    return wrap(nn_activation_kernels.mish_slope(self._array))
 
 
 def _mish_slope_node(self):
@@ -1485,7 +1490,7 @@ def _mish_slope_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.mish_slope(self._array)
+    array = nn_activation_kernels.mish_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1509,7 +1514,7 @@ def _mish_slope_jvp(xp, self, self_t, result):
 
 
 def _pass_above_cpu(grad_output, self, bound):
-    return wrap(kernels.nn_activation.pass_above(grad_output._array, self._array, bound))
+    return wrap(nn_activation_kernels.pass_above(grad_output._array, self._array, bound))
 
 
 def _pass_above_node(grad_output, self, bound):
@@ -1533,7 +1538,7 @@ def _pass_above_record(grad_output, self, bound):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
-    array = kernels.nn_activation.pass_above(grad_output._array, self._array, bound)
+    array = nn_activation_kernels.pass_above(grad_output._array, self._array, bound)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1557,7 +1562,7 @@ def _pass_above_jvp(xp, grad_output, self, bound, grad_output_t, result):
 
 
 def _pass_between_cpu(grad_output, self, low, high):
-    return wrap(kernels.nn_activation.pass_between(grad_output._array, self._array, low, high))
+    return wrap(nn_activation_kernels.pass_between(grad_output._array, self._array, low, high))
 
 
 def _pass_between_node(grad_output, self, low, high):
@@ -1583,7 +1588,7 @@ def _pass_between_record(grad_output, self, low, high):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
-    array = kernels.nn_activation.pass_between(grad_output._array, self._array, low, high)
+    array = nn_activation_kernels.pass_between(grad_output._array, self._array, low, high)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1607,7 +1612,7 @@ def _pass_between_jvp(xp, grad_output, self, low, high, grad_output_t, result):
 
 
 def _pass_leaky_cpu(grad_output, self, slope):
-    return wrap(kernels.nn_activation.pass_leaky(grad_output._array, self._array, slope))
+    return wrap(nn_activation_kernels.pass_leaky(grad_output._array, self._array, slope))
 
 
 def _pass_leaky_node(grad_output, self, slope):
@@ -1631,7 +1636,7 @@ def _pass_leaky_record(grad_output, self, slope):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
-    array = kernels.nn_activation.pass_leaky(grad_output._array, self._array, slope)
+    array = nn_activation_kernels.pass_leaky(grad_output._array, self._array, slope)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1655,7 +1660,7 @@ def _pass_leaky_jvp(xp, grad_output, self, slope, grad_output_t, result):
 
 
 def _pass_outside_cpu(grad_output, self, low, high):
-    return wrap(kernels.nn_activation.pass_outside(grad_output._array, self._array, low, high))
+    return wrap(nn_activation_kernels.pass_outside(grad_output._array, self._array, low, high))
 
 
 def _pass_outside_node(grad_output, self, low, high):
@@ -1681,7 +1686,7 @@ def _pass_outside_record(grad_output, self, low, high):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
     node.high = high
-    array = kernels.nn_activation.pass_outside(grad_output._array, self._array, low, high)
+    array = nn_activation_kernels.pass_outside(grad_output._array, self._array, low, high)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1705,7 +1710,7 @@ def _pass_outside_jvp(xp, grad_output, self, low, high, grad_output_t, result):
 
 
 def _prelu_cpu(self, weight):
-    return wrap(kernels.nn_activation.prelu(self._array, weight._array))
+    return wrap(nn_activation_kernels.prelu(self._array, weight._array))
 
 
 def _prelu_node(self, weight):
@@ -1735,7 +1740,7 @@ def _prelu_record(self, weight):
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
     else:
         node.weight, node.weight_v = None, 0
-    array = kernels.nn_activation.prelu(self._array, weight._array)
+    array = nn_activation_kernels.prelu(self._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1759,7 +1764,7 @@ def _prelu_jvp(xp, self, weight, self_t, weight_t, result):
 
 
 def _silu_slope_cpu(self):
-    return wrap(kernels.nn_activation.silu_slope(self._array))
+    return wrap(nn_activation_kernels.silu_slope(self._array))
 
 
 def _silu_slope_node(self):
@@ -1777,7 +1782,7 @@ def _silu_slope_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.silu_slope(self._array)
+    array = nn_activation_kernels.silu_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1801,7 +1806,7 @@ def _silu_slope_jvp(xp, self, self_t, result):
 
 
 def celu_cpu(self, alpha=1.0):
-    return wrap(kernels.nn_activation.celu(self._array, alpha))
+    return wrap(nn_activation_kernels.celu(self._array, alpha))
 
 
 def celu_node(self, alpha=1.0):
@@ -1821,7 +1826,7 @@ def celu_record(self, alpha=1.0):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
-    array = kernels.nn_activation.celu(self._array, alpha)
+    array = nn_activation_kernels.celu(self._array, alpha)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1845,13 +1850,13 @@ def celu_jvp(xp, self, alpha, self_t, result):
 
 
 def celu__cpu(self, alpha=1.0):
-    write(self, kernels.nn_activation.celu(self._array, alpha), "celu_")
+    write(self, nn_activation_kernels.celu(self._array, alpha), "celu_")
     return self
 
 
 def celu__inplace(self, alpha=1.0):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.nn_activation.celu(self._array, alpha), "celu_")
+    return record_inplace(None, self, nn_activation_kernels.celu(self._array, alpha), "celu_")
 
 
 def celu__node(self, alpha=1.0):
@@ -1870,12 +1875,12 @@ def celu__record(self, alpha=1.0):
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
-    record_inplace(node, self, kernels.nn_activation.celu(self._array, alpha), "celu_")
+    record_inplace(node, self, nn_activation_kernels.celu(self._array, alpha), "celu_")
     return self
 
 
 def elu_cpu(self, alpha=1.0):
-    return wrap(kernels.nn_activation.elu(self._array, alpha))
+    return wrap(nn_activation_kernels.elu(self._array, alpha))
 
 
 def elu_node(self, alpha=1.0):
@@ -1895,7 +1900,7 @@ def elu_record(self, alpha=1.0):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
-    array = kernels.nn_activation.elu(self._array, alpha)
+    array = nn_activation_kernels.elu(self._array, alpha)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1919,13 +1924,13 @@ def elu_jvp(xp, self, alpha, self_t, result):
 
 
 def elu__cpu(self, alpha=1.0):
-    write(self, kernels.nn_activation.elu(self._array, alpha), "elu_")
+    write(self, nn_activation_kernels.elu(self._array, alpha), "elu_")
     return self
 
 
 def elu__inplace(self, alpha=1.0):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.nn_activation.elu(self._array, alpha), "elu_")
+    return record_inplace(None, self, nn_activation_kernels.elu(self._array, alpha), "elu_")
 
 
 def elu__node(self, alpha=1.0):
@@ -1944,12 +1949,12 @@ def elu__record(self, alpha=1.0):
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
-    record_inplace(node, self, kernels.nn_activation.elu(self._array, alpha), "elu_")
+    record_inplace(node, self, nn_activation_kernels.elu(self._array, alpha), "elu_")
     return self
 
 
 def gelu_cpu(self, *, approximate="none"):
-    return wrap(kernels.nn_activation.gelu(self._array, approximate=approximate))
+    return wrap(nn_activation_kernels.gelu(self._array, approximate=approximate))
 
 
 def gelu_node(self, *, approximate="none"):
@@ -1969,7 +1974,7 @@ def gelu_record(self, *, approximate="none"):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
-    array = kernels.nn_activation.gelu(self._array, approximate=approximate)
+    array = nn_activation_kernels.gelu(self._array, approximate=approximate)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1993,7 +1998,7 @@ def gelu_jvp(xp, self, approximate, self_t, result):
 
 
 def hardshrink_cpu(self, lambd=0.5):
-    return wrap(kernels.nn_activation.hardshrink(self._array, lambd))
+    return wrap(nn_activation_kernels.hardshrink(self._array, lambd))
 
 
 def hardshrink_node(self, lambd=0.5):
@@ -2013,7 +2018,7 @@ def hardshrink_record(self, lambd=0.5):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
-    array = kernels.nn_activation.hardshrink(self._array, lambd)
+    array = nn_activation_kernels.hardshrink(self._array, lambd)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2037,7 +2042,7 @@ def hardshrink_jvp(xp, self, lambd, self_t, result):
 
 
 def hardsigmoid_cpu(self):
-    return wrap(kernels.nn_activation.hardsigmoid(self._array))
+    return wrap(nn_activation_kernels.hardsigmoid(self._array))
 
 
 def hardsigmoid_node(self):
@@ -2055,7 +2060,7 @@ def hardsigmoid_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.hardsigmoid(self._array)
+    array = nn_activation_kernels.hardsigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2079,7 +2084,7 @@ def hardsigmoid_jvp(xp, self, self_t, result):
 
 
 def hardswish_cpu(self):
-    return wrap(kernels.nn_activation.hardswish(self._array))
+    return wrap(nn_activation_kernels.hardswish(self._array))
 
 
 def hardswish_node(self):
@@ -2097,7 +2102,7 @@ def hardswish_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.hardswish(self._array)
+    array = nn_activation_kernels.hardswish(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2121,7 +2126,7 @@ def hardswish_jvp(xp, self, self_t, result):
 
 
 def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):
-    return wrap(kernels.nn_activation.hardtanh(self._array, min_val, max_val))
+    return wrap(nn_activation_kernels.hardtanh(self._array, min_val, max_val))
 
 
 def hardtanh_node(self, min_val=-1.0, max_val=1.0):
@@ -2143,7 +2148,7 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min_val = min_val
     node.max_val = max_val
-    array = kernels.nn_activation.hardtanh(self._array, min_val, max_val)
+    array = nn_activation_kernels.hardtanh(self._array, min_val, max_val)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2167,14 +2172,14 @@ def hardtanh_jvp(xp, self, min_val, max_val, self_t, result):
 
 
 def hardtanh__cpu(self, min_val=-1.0, max_val=1.0):
-    write(self, kernels.nn_activation.hardtanh(self._array, min_val, max_val), "hardtanh_")
+    write(self, nn_activation_kernels.hardtanh(self._array, min_val, max_val), "hardtanh_")
     return self
 
 
 def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, False)
     return record_inplace(
-        None, self, kernels.nn_activation.hardtanh(self._array, min_val, max_val), "hardtanh_"
+        None, self, nn_activation_kernels.hardtanh(self._array, min_val, max_val), "hardtanh_"
     )
 
 
@@ -2197,13 +2202,13 @@ def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     node.min_val = min_val
     node.max_val = max_val
     record_inplace(
-        node, self, kernels.nn_activation.hardtanh(self._array, min_val, max_val), "hardtanh_"
+        node, self, nn_activation_kernels.hardtanh(self._array, min_val, max_val), "hardtanh_"
     )
     return self
 
 
 def leaky_relu_cpu(self, negative_slope=0.01):
-    return wrap(kernels.nn_activation.leaky_relu(self._array, negative_slope))
+    return wrap(nn_activation_kernels.leaky_relu(self._array, negative_slope))
 
 
 def leaky_relu_node(self, negative_slope=0.01):
@@ -2223,7 +2228,7 @@ def leaky_relu_record(self, negative_slope=0.01):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.negative_slope = negative_slope
-    array = kernels.nn_activation.leaky_relu(self._array, negative_slope)
+    array = nn_activation_kernels.leaky_relu(self._array, negative_slope)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2247,14 +2252,14 @@ def leaky_relu_jvp(xp, self, negative_slope, self_t, result):
 
 
 def leaky_relu__cpu(self, negative_slope=0.01):
-    write(self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_")
+    write(self, nn_activation_kernels.leaky_relu(self._array, negative_slope), "leaky_relu_")
     return self
 
 
 def leaky_relu__inplace(self, negative_slope=0.01):
     check_inplace(self, False)
     return record_inplace(
-        None, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_"
+        None, self, nn_activation_kernels.leaky_relu(self._array, negative_slope), "leaky_relu_"
     )
 
 
@@ -2275,13 +2280,13 @@ def leaky_relu__record(self, negative_slope=0.01):
     save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     record_inplace(
-        node, self, kernels.nn_activation.leaky_relu(self._array, negative_slope), "leaky_relu_"
+        node, self, nn_activation_kernels.leaky_relu(self._array, negative_slope), "leaky_relu_"
     )
     return self
 
 
 def log_softmax_cpu(self, axis=-1):
-    return wrap(kernels.nn_activation.log_softmax(self._array, axis))
+    return wrap(nn_activation_kernels.log_softmax(self._array, axis))
 
 
 def log_softmax_node(self, axis=-1):
@@ -2297,7 +2302,7 @@ def log_softmax_record(self, axis=-1):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
-    result = recorded(node, kernels.nn_activation.log_softmax(self._array, axis))
+    result = recorded(node, nn_activation_kernels.log_softmax(self._array, axis))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -2312,7 +2317,7 @@ def log_softmax_jvp(xp, self, axis, self_t, result):
 
 
 def logsigmoid_cpu(self):
-    return wrap(kernels.nn_activation.logsigmoid(self._array))
+    return wrap(nn_activation_kernels.logsigmoid(self._array))
 
 
 def logsigmoid_node(self):
@@ -2330,7 +2335,7 @@ def logsigmoid_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.logsigmoid(self._array)
+    array = nn_activation_kernels.logsigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2354,7 +2359,7 @@ def logsigmoid_jvp(xp, self, self_t, result):
 
 
 def mish_cpu(self):
-    return wrap(kernels.nn_activation.mish(self._array))
+    return wrap(nn_activation_kernels.mish(self._array))
 
 
 def mish_node(self):
@@ -2372,7 +2377,7 @@ def mish_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.mish(self._array)
+    array = nn_activation_kernels.mish(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2396,7 +2401,7 @@ def mish_jvp(xp, self, self_t, result):
 
 
 def relu_cpu(self):
-    return wrap(kernels.nn_activation.relu(self._array))
+    return wrap(nn_activation_kernels.relu(self._array))
 
 
 def relu_node(self):
@@ -2410,7 +2415,7 @@ def relu_record(self):
     node = ReluBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = kernels.nn_activation.relu(self._array)
+    array = nn_activation_kernels.relu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2436,7 +2441,7 @@ def relu_jvp(xp, self, self_t, result):
 
 
 def relu6_cpu(self):
-    return wrap(kernels.nn_activation.relu6(self._array))
+    return wrap(nn_activation_kernels.relu6(self._array))
 
 
 def relu6_node(self):
@@ -2454,7 +2459,7 @@ def relu6_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.relu6(self._array)
+    array = nn_activation_kernels.relu6(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2478,13 +2483,13 @@ def relu6_jvp(xp, self, self_t, result):
 
 
 def relu__cpu(self):
-    write(self, kernels.nn_activation.relu(self._array), "relu_")
+    write(self, nn_activation_kernels.relu(self._array), "relu_")
     return self
 
 
 def relu__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.nn_activation.relu(self._array), "relu_")
+    return record_inplace(None, self, nn_activation_kernels.relu(self._array), "relu_")
 
 
 def relu__node(self):
@@ -2499,13 +2504,13 @@ def relu__record(self):
     node = ReluBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, kernels.nn_activation.relu(self._array), "relu_")
+    record_inplace(node, self, nn_activation_kernels.relu(self._array), "relu_")
     node.save_outputs(self)
     return self
 
 
 def selu_cpu(self):
-    return wrap(kernels.nn_activation.selu(self._array))
+    return wrap(nn_activation_kernels.selu(self._array))
 
 
 def selu_node(self):
@@ -2523,7 +2528,7 @@ def selu_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.selu(self._array)
+    array = nn_activation_kernels.selu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2549,13 +2554,13 @@ def selu_jvp(xp, self, self_t, result):
 
 
 def selu__cpu(self):
-    write(self, kernels.nn_activation.selu(self._array), "selu_")
+    write(self, nn_activation_kernels.selu(self._array), "selu_")
     return self
 
 
 def selu__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.nn_activation.selu(self._array), "selu_")
+    return record_inplace(None, self, nn_activation_kernels.selu(self._array), "selu_")
 
 
 def selu__node(self):
@@ -2572,12 +2577,12 @@ def selu__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, kernels.nn_activation.selu(self._array), "selu_")
+    record_inplace(node, self, nn_activation_kernels.selu(self._array), "selu_")
     return self
 
 
 def silu_cpu(self):
-    return wrap(kernels.nn_activation.silu(self._array))
+    return wrap(nn_activation_kernels.silu(self._array))
 
 
 def silu_node(self):
@@ -2595,7 +2600,7 @@ def silu_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.silu(self._array)
+    array = nn_activation_kernels.silu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2619,7 +2624,7 @@ def silu_jvp(xp, self, self_t, result):
 
 
 def softmax_cpu(self, axis=-1):
-    return wrap(kernels.nn_activation.softmax(self._array, axis))
+    return wrap(nn_activation_kernels.softmax(self._array, axis))
 
 
 def softmax_node(self, axis=-1):
@@ -2635,7 +2640,7 @@ def softmax_record(self, axis=-1):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
-    result = recorded(node, kernels.nn_activation.softmax(self._array, axis))
+    result = recorded(node, nn_activation_kernels.softmax(self._array, axis))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -2650,7 +2655,7 @@ def softmax_jvp(xp, self, axis, self_t, result):
 
 
 def softshrink_cpu(self, lambd=0.5):
-    return wrap(kernels.nn_activation.softshrink(self._array, lambd))
+    return wrap(nn_activation_kernels.softshrink(self._array, lambd))
 
 
 def softshrink_node(self, lambd=0.5):
@@ -2670,7 +2675,7 @@ def softshrink_record(self, lambd=0.5):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
-    array = kernels.nn_activation.softshrink(self._array, lambd)
+    array = nn_activation_kernels.softshrink(self._array, lambd)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2694,7 +2699,7 @@ def softshrink_jvp(xp, self, lambd, self_t, result):
 
 
 def softsign_cpu(self):
-    return wrap(kernels.nn_activation.softsign(self._array))
+    return wrap(nn_activation_kernels.softsign(self._array))
 
 
 def softsign_node(self):
@@ -2712,7 +2717,7 @@ def softsign_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.softsign(self._array)
+    array = nn_activation_kernels.softsign(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2736,7 +2741,7 @@ def softsign_jvp(xp, self, self_t, result):
 
 
 def tanhshrink_cpu(self):
-    return wrap(kernels.nn_activation.tanhshrink(self._array))
+    return wrap(nn_activation_kernels.tanhshrink(self._array))
 
 
 def tanhshrink_node(self):
@@ -2754,7 +2759,7 @@ def tanhshrink_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.nn_activation.tanhshrink(self._array)
+    array = nn_activation_kernels.tanhshrink(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2780,7 +2785,7 @@ def tanhshrink_jvp(xp, self, self_t, result):
 
 
 def threshold_cpu(self, threshold, value):
-    return wrap(kernels.nn_activation.threshold(self._array, threshold, value))
+    return wrap(nn_activation_kernels.threshold(self._array, threshold, value))
 
 
 def threshold_node(self, threshold, value):
@@ -2800,7 +2805,7 @@ def threshold_record(self, threshold, value):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.threshold = threshold
-    array = kernels.nn_activation.threshold(self._array, threshold, value)
+    array = nn_activation_kernels.threshold(self._array, threshold, value)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2824,14 +2829,14 @@ def threshold_jvp(xp, self, threshold, value, self_t, result):
 
 
 def threshold__cpu(self, threshold, value):
-    write(self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_")
+    write(self, nn_activation_kernels.threshold(self._array, threshold, value), "threshold_")
     return self
 
 
 def threshold__inplace(self, threshold, value):
     check_inplace(self, False)
     return record_inplace(
-        None, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_"
+        None, self, nn_activation_kernels.threshold(self._array, threshold, value), "threshold_"
     )
 
 
@@ -2852,7 +2857,7 @@ def threshold__record(self, threshold, value):
     save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     record_inplace(
-        node, self, kernels.nn_activation.threshold(self._array, threshold, value), "threshold_"
+        node, self, nn_activation_kernels.threshold(self._array, threshold, value), "threshold_"
     )
     return self
 
@@ -2865,7 +2870,7 @@ register(
     jvp=_elu_curve_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.elu_curve,
+    array_function=nn_activation_kernels.elu_curve,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._elu_curve,
@@ -2878,7 +2883,7 @@ register(
     jvp=_elu_slope_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.elu_slope,
+    array_function=nn_activation_kernels.elu_slope,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._elu_slope,
@@ -2891,7 +2896,7 @@ register(
     jvp=_gelu_slope_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.gelu_slope,
+    array_function=nn_activation_kernels.gelu_slope,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._gelu_slope,
@@ -2904,7 +2909,7 @@ register(
     jvp=_hardswish_slope_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.hardswish_slope,
+    array_function=nn_activation_kernels.hardswish_slope,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._hardswish_slope,
@@ -2917,7 +2922,7 @@ register(
     jvp=_logsigmoid_slope_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.logsigmoid_slope,
+    array_function=nn_activation_kernels.logsigmoid_slope,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._logsigmoid_slope,
@@ -2930,7 +2935,7 @@ register(
     jvp=_mish_slope_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.mish_slope,
+    array_function=nn_activation_kernels.mish_slope,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._mish_slope,
@@ -2943,7 +2948,7 @@ register(
     jvp=_pass_above_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.pass_above,
+    array_function=nn_activation_kernels.pass_above,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._pass_above,
@@ -2956,7 +2961,7 @@ register(
     jvp=_pass_between_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.pass_between,
+    array_function=nn_activation_kernels.pass_between,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._pass_between,
@@ -2969,7 +2974,7 @@ register(
     jvp=_pass_leaky_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.pass_leaky,
+    array_function=nn_activation_kernels.pass_leaky,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._pass_leaky,
@@ -2982,7 +2987,7 @@ register(
     jvp=_pass_outside_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.pass_outside,
+    array_function=nn_activation_kernels.pass_outside,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._pass_outside,
@@ -2995,7 +3000,7 @@ register(
     jvp=_prelu_jvp,
     tangents=(0, 1),
     form="elementwise",
-    array_function=kernels.nn_activation.prelu,
+    array_function=nn_activation_kernels.prelu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._prelu,
@@ -3008,7 +3013,7 @@ register(
     jvp=_silu_slope_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.silu_slope,
+    array_function=nn_activation_kernels.silu_slope,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation._silu_slope,
@@ -3021,7 +3026,7 @@ register(
     jvp=celu_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.celu,
+    array_function=nn_activation_kernels.celu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.celu,
@@ -3045,7 +3050,7 @@ register(
     jvp=elu_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.elu,
+    array_function=nn_activation_kernels.elu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.elu,
@@ -3069,7 +3074,7 @@ register(
     jvp=gelu_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.gelu,
+    array_function=nn_activation_kernels.gelu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.gelu,
@@ -3082,7 +3087,7 @@ register(
     jvp=hardshrink_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.hardshrink,
+    array_function=nn_activation_kernels.hardshrink,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.hardshrink,
@@ -3095,7 +3100,7 @@ register(
     jvp=hardsigmoid_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.hardsigmoid,
+    array_function=nn_activation_kernels.hardsigmoid,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.hardsigmoid,
@@ -3108,7 +3113,7 @@ register(
     jvp=hardswish_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.hardswish,
+    array_function=nn_activation_kernels.hardswish,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.hardswish,
@@ -3121,7 +3126,7 @@ register(
     jvp=hardtanh_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.hardtanh,
+    array_function=nn_activation_kernels.hardtanh,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.hardtanh,
@@ -3145,7 +3150,7 @@ register(
     jvp=leaky_relu_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.leaky_relu,
+    array_function=nn_activation_kernels.leaky_relu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.leaky_relu,
@@ -3168,7 +3173,7 @@ register(
     node=log_softmax_node,
     jvp=log_softmax_jvp,
     tangents=(0,),
-    array_function=kernels.nn_activation.log_softmax,
+    array_function=nn_activation_kernels.log_softmax,
     meta="same",
     function=functions_nn_activation.log_softmax,
 )
@@ -3180,7 +3185,7 @@ register(
     jvp=logsigmoid_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.logsigmoid,
+    array_function=nn_activation_kernels.logsigmoid,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.logsigmoid,
@@ -3193,7 +3198,7 @@ register(
     jvp=mish_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.mish,
+    array_function=nn_activation_kernels.mish,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.mish,
@@ -3206,7 +3211,7 @@ register(
     jvp=relu_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.relu,
+    array_function=nn_activation_kernels.relu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.relu,
@@ -3219,7 +3224,7 @@ register(
     jvp=relu6_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.relu6,
+    array_function=nn_activation_kernels.relu6,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.relu6,
@@ -3243,7 +3248,7 @@ register(
     jvp=selu_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.selu,
+    array_function=nn_activation_kernels.selu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.selu,
@@ -3267,7 +3272,7 @@ register(
     jvp=silu_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.silu,
+    array_function=nn_activation_kernels.silu,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.silu,
@@ -3280,7 +3285,7 @@ register(
     jvp=softmax_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.nn_activation.softmax,
+    array_function=nn_activation_kernels.softmax,
     meta="same",
     function=functions_nn_activation.softmax,
 )
@@ -3292,7 +3297,7 @@ register(
     jvp=softshrink_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.softshrink,
+    array_function=nn_activation_kernels.softshrink,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.softshrink,
@@ -3305,7 +3310,7 @@ register(
     jvp=softsign_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.softsign,
+    array_function=nn_activation_kernels.softsign,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.softsign,
@@ -3318,7 +3323,7 @@ register(
     jvp=tanhshrink_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.tanhshrink,
+    array_function=nn_activation_kernels.tanhshrink,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.tanhshrink,
@@ -3331,7 +3336,7 @@ register(
     jvp=threshold_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.nn_activation.threshold,
+    array_function=nn_activation_kernels.threshold,
     batching="elementwise",
     meta="elementwise",
     function=functions_nn_activation.threshold,

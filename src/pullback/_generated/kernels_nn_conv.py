@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import nn_conv as nn_conv_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -382,7 +383,7 @@ class Im2ColBackward0(OneEdge):
 
 def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
     return wrap(
-        kernels.nn_conv.col2im(self._array, output_size, kernel_size, dilation, padding, stride)
+        nn_conv_kernels.col2im(self._array, output_size, kernel_size, dilation, padding, stride)
     )
 
 
@@ -407,7 +408,7 @@ def _col2im_record(self, output_size, kernel_size, dilation, padding, stride):
     node.stride = stride
     return recorded(
         node,
-        kernels.nn_conv.col2im(self._array, output_size, kernel_size, dilation, padding, stride),
+        nn_conv_kernels.col2im(self._array, output_size, kernel_size, dilation, padding, stride),
     )
 
 
@@ -421,7 +422,7 @@ def _col2im_jvp(xp, self, output_size, kernel_size, dilation, padding, stride, s
 
 def _conv_cpu(self, weight, bias, stride, padding, dilation, groups):
     return wrap(
-        kernels.nn_conv.conv(
+        nn_conv_kernels.conv(
             self._array,
             weight._array,
             None if bias is None else bias._array,
@@ -486,7 +487,7 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     node.weight_shape = weight.shape
     return recorded(
         node,
-        kernels.nn_conv.conv(
+        nn_conv_kernels.conv(
             self._array,
             weight._array,
             None if bias is None else bias._array,
@@ -512,7 +513,7 @@ def _conv_jvp(
 
 def _conv_input_cpu(grad_output, weight, space, stride, padding, dilation, groups):
     return wrap(
-        kernels.nn_conv.conv_input(
+        nn_conv_kernels.conv_input(
             grad_output._array, weight._array, space, stride, padding, dilation, groups
         )
     )
@@ -567,7 +568,7 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
     node.weight_shape = weight.shape
     return recorded(
         node,
-        kernels.nn_conv.conv_input(
+        nn_conv_kernels.conv_input(
             grad_output._array, weight._array, space, stride, padding, dilation, groups
         ),
     )
@@ -601,7 +602,7 @@ def _conv_input_jvp(
 
 def _conv_weight_cpu(self, grad_output, kernel_size, stride, padding, dilation, groups):
     return wrap(
-        kernels.nn_conv.conv_weight(
+        nn_conv_kernels.conv_weight(
             self._array, grad_output._array, kernel_size, stride, padding, dilation, groups
         )
     )
@@ -656,7 +657,7 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
         node.grad_output, node.grad_output_v = None, 0
     return recorded(
         node,
-        kernels.nn_conv.conv_weight(
+        nn_conv_kernels.conv_weight(
             self._array, grad_output._array, kernel_size, stride, padding, dilation, groups
         ),
     )
@@ -689,7 +690,7 @@ def _conv_weight_jvp(
 
 
 def _im2col_cpu(self, kernel_size, dilation, padding, stride):
-    return wrap(kernels.nn_conv.im2col(self._array, kernel_size, dilation, padding, stride))
+    return wrap(nn_conv_kernels.im2col(self._array, kernel_size, dilation, padding, stride))
 
 
 def _im2col_node(self, kernel_size, dilation, padding, stride):
@@ -714,7 +715,7 @@ def _im2col_record(self, kernel_size, dilation, padding, stride):
     node.padding = padding
     node.stride = stride
     return recorded(
-        node, kernels.nn_conv.im2col(self._array, kernel_size, dilation, padding, stride)
+        node, nn_conv_kernels.im2col(self._array, kernel_size, dilation, padding, stride)
     )
 
 
@@ -734,7 +735,7 @@ register(
     jvp=_col2im_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_conv.col2im,
+    array_function=nn_conv_kernels.col2im,
     meta=kernels.meta.images.col2im,
     function=functions_nn_conv._col2im,
 )
@@ -746,7 +747,7 @@ register(
     jvp=_conv_jvp,
     tangents=(0, 1, 2),
     form="calls",
-    array_function=kernels.nn_conv.conv,
+    array_function=nn_conv_kernels.conv,
     meta=kernels.meta.images.conv,
     function=functions_nn_conv._conv,
 )
@@ -759,7 +760,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.nn_conv.conv_input,
+    array_function=nn_conv_kernels.conv_input,
     meta=kernels.meta.images.conv_input,
     function=functions_nn_conv._conv_input,
 )
@@ -772,7 +773,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.nn_conv.conv_weight,
+    array_function=nn_conv_kernels.conv_weight,
     meta=kernels.meta.images.conv_weight,
     function=functions_nn_conv._conv_weight,
 )
@@ -784,7 +785,7 @@ register(
     jvp=_im2col_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_conv.im2col,
+    array_function=nn_conv_kernels.im2col,
     meta=kernels.meta.images.im2col,
     function=functions_nn_conv._im2col,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import nn_distance as nn_distance_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -163,7 +164,7 @@ class LengthBackward0(OneEdge):
 
 
 def _euclidean_cpu(self, other):
-    return wrap(kernels.nn_distance.euclidean(self._array, other._array))
+    return wrap(nn_distance_kernels.euclidean(self._array, other._array))
 
 
 def _euclidean_node(self, other):
@@ -187,7 +188,7 @@ def _euclidean_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    result = recorded(node, kernels.nn_distance.euclidean(self._array, other._array))
+    result = recorded(node, nn_distance_kernels.euclidean(self._array, other._array))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -202,7 +203,7 @@ def _euclidean_jvp(xp, self, other, self_t, other_t, result):
 
 
 def _length_cpu(self, ord, axis):
-    return wrap(kernels.nn_distance.length(self._array, ord, axis))
+    return wrap(nn_distance_kernels.length(self._array, ord, axis))
 
 
 def _length_node(self, ord, axis):
@@ -224,7 +225,7 @@ def _length_record(self, ord, axis):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.ord = ord
     node.axis = axis
-    result = recorded(node, kernels.nn_distance.length(self._array, ord, axis))
+    result = recorded(node, nn_distance_kernels.length(self._array, ord, axis))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -246,7 +247,7 @@ register(
     jvp=_euclidean_jvp,
     tangents=(0, 1),
     form="calls",
-    array_function=kernels.nn_distance.euclidean,
+    array_function=nn_distance_kernels.euclidean,
     meta=kernels.meta.nn.euclidean,
     function=functions_nn_distance._euclidean,
 )
@@ -257,7 +258,7 @@ register(
     node=_length_node,
     jvp=_length_jvp,
     tangents=(0,),
-    array_function=kernels.nn_distance.length,
+    array_function=nn_distance_kernels.length,
     meta=kernels.meta.nn.length,
     function=functions_nn_distance._length,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import nn_loss as nn_loss_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -476,7 +477,7 @@ class SmoothL1LossBackward0(TwoEdges):
 
 
 def _bce_cpu(self, target):
-    return wrap(kernels.nn_loss.bce(self._array, target._array))
+    return wrap(nn_loss_kernels.bce(self._array, target._array))
 
 
 def _bce_node(self, target):
@@ -506,7 +507,7 @@ def _bce_record(self, target):
         node.target_v = 0 if target._counter is None else target._counter[0]
     else:
         node.target, node.target_v = None, 0
-    return recorded(node, kernels.nn_loss.bce(self._array, target._array))
+    return recorded(node, nn_loss_kernels.bce(self._array, target._array))
 
 
 def _bce_jvp(xp, self, target, self_t, target_t, result):
@@ -525,7 +526,7 @@ def _bce_jvp(xp, self, target, self_t, target_t, result):
 
 def _bce_with_logits_cpu(self, target, pos_weight=None):
     return wrap(
-        kernels.nn_loss.bce_with_logits(
+        nn_loss_kernels.bce_with_logits(
             self._array, target._array, None if pos_weight is None else pos_weight._array
         )
     )
@@ -572,7 +573,7 @@ def _bce_with_logits_record(self, target, pos_weight=None):
     )
     return recorded(
         node,
-        kernels.nn_loss.bce_with_logits(
+        nn_loss_kernels.bce_with_logits(
             self._array, target._array, None if pos_weight is None else pos_weight._array
         ),
     )
@@ -587,7 +588,7 @@ def _bce_with_logits_jvp(xp, self, target, pos_weight, self_t, target_t, pos_wei
 
 
 def _pick_cpu(self, target, ignore_index):
-    return wrap(kernels.nn_loss.pick(self._array, target._array, ignore_index))
+    return wrap(nn_loss_kernels.pick(self._array, target._array, ignore_index))
 
 
 def _pick_node(self, target, ignore_index):
@@ -611,7 +612,7 @@ def _pick_record(self, target, ignore_index):
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
-    return recorded(node, kernels.nn_loss.pick(self._array, target._array, ignore_index))
+    return recorded(node, nn_loss_kernels.pick(self._array, target._array, ignore_index))
 
 
 def _pick_jvp(xp, self, target, ignore_index, self_t, result):
@@ -623,7 +624,7 @@ def _pick_jvp(xp, self, target, ignore_index, self_t, result):
 
 
 def _place_cpu(grad_output, target, classes, ignore_index):
-    return wrap(kernels.nn_loss.place(grad_output._array, target._array, classes, ignore_index))
+    return wrap(nn_loss_kernels.place(grad_output._array, target._array, classes, ignore_index))
 
 
 def _place_node(grad_output, target, classes, ignore_index):
@@ -648,7 +649,7 @@ def _place_record(grad_output, target, classes, ignore_index):
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
     return recorded(
-        node, kernels.nn_loss.place(grad_output._array, target._array, classes, ignore_index)
+        node, nn_loss_kernels.place(grad_output._array, target._array, classes, ignore_index)
     )
 
 
@@ -662,7 +663,7 @@ def _place_jvp(xp, grad_output, target, classes, ignore_index, grad_output_t, re
 
 def huber_loss_cpu(self, target, *, reduction="mean", delta=1.0):
     return wrap(
-        kernels.nn_loss.huber_loss(self._array, target._array, reduction=reduction, delta=delta)
+        nn_loss_kernels.huber_loss(self._array, target._array, reduction=reduction, delta=delta)
     )
 
 
@@ -693,7 +694,7 @@ def huber_loss_record(self, target, *, reduction="mean", delta=1.0):
     node.delta = delta
     return recorded(
         node,
-        kernels.nn_loss.huber_loss(self._array, target._array, reduction=reduction, delta=delta),
+        nn_loss_kernels.huber_loss(self._array, target._array, reduction=reduction, delta=delta),
     )
 
 
@@ -706,7 +707,7 @@ def huber_loss_jvp(xp, self, target, reduction, delta, self_t, target_t, result)
 
 
 def l1_loss_cpu(self, target, *, reduction="mean"):
-    return wrap(kernels.nn_loss.l1_loss(self._array, target._array, reduction=reduction))
+    return wrap(nn_loss_kernels.l1_loss(self._array, target._array, reduction=reduction))
 
 
 def l1_loss_node(self, target, *, reduction="mean"):
@@ -732,7 +733,7 @@ def l1_loss_record(self, target, *, reduction="mean"):
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
-    return recorded(node, kernels.nn_loss.l1_loss(self._array, target._array, reduction=reduction))
+    return recorded(node, nn_loss_kernels.l1_loss(self._array, target._array, reduction=reduction))
 
 
 def l1_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
@@ -744,7 +745,7 @@ def l1_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
 
 
 def mse_loss_cpu(self, target, *, reduction="mean"):
-    return wrap(kernels.nn_loss.mse_loss(self._array, target._array, reduction=reduction))
+    return wrap(nn_loss_kernels.mse_loss(self._array, target._array, reduction=reduction))
 
 
 def mse_loss_node(self, target, *, reduction="mean"):
@@ -770,7 +771,7 @@ def mse_loss_record(self, target, *, reduction="mean"):
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.reduction = reduction
-    return recorded(node, kernels.nn_loss.mse_loss(self._array, target._array, reduction=reduction))
+    return recorded(node, nn_loss_kernels.mse_loss(self._array, target._array, reduction=reduction))
 
 
 def mse_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
@@ -783,7 +784,7 @@ def mse_loss_jvp(xp, self, target, reduction, self_t, target_t, result):
 
 def smooth_l1_loss_cpu(self, target, *, reduction="mean", beta=1.0):
     return wrap(
-        kernels.nn_loss.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta)
+        nn_loss_kernels.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta)
     )
 
 
@@ -814,7 +815,7 @@ def smooth_l1_loss_record(self, target, *, reduction="mean", beta=1.0):
     node.beta = beta
     return recorded(
         node,
-        kernels.nn_loss.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta),
+        nn_loss_kernels.smooth_l1_loss(self._array, target._array, reduction=reduction, beta=beta),
     )
 
 
@@ -834,7 +835,7 @@ register(
     jvp=_bce_jvp,
     tangents=(0, 1),
     sums=True,
-    array_function=kernels.nn_loss.bce,
+    array_function=nn_loss_kernels.bce,
     meta="elementwise",
     function=functions_nn_loss._bce,
 )
@@ -846,7 +847,7 @@ register(
     jvp=_bce_with_logits_jvp,
     tangents=(0, 1, 2),
     form="calls",
-    array_function=kernels.nn_loss.bce_with_logits,
+    array_function=nn_loss_kernels.bce_with_logits,
     meta="elementwise",
     function=functions_nn_loss._bce_with_logits,
 )
@@ -858,7 +859,7 @@ register(
     jvp=_pick_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_loss.pick,
+    array_function=nn_loss_kernels.pick,
     meta=kernels.meta.nn.pick,
     function=functions_nn_loss._pick,
 )
@@ -870,7 +871,7 @@ register(
     jvp=_place_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_loss.place,
+    array_function=nn_loss_kernels.place,
     meta=kernels.meta.nn.place,
     function=functions_nn_loss._place,
 )
@@ -882,7 +883,7 @@ register(
     jvp=huber_loss_jvp,
     tangents=(0, 1),
     form="calls",
-    array_function=kernels.nn_loss.huber_loss,
+    array_function=nn_loss_kernels.huber_loss,
     meta=kernels.meta.nn.loss,
     function=functions_nn_loss.huber_loss,
 )
@@ -894,7 +895,7 @@ register(
     jvp=l1_loss_jvp,
     tangents=(0, 1),
     form="calls",
-    array_function=kernels.nn_loss.l1_loss,
+    array_function=nn_loss_kernels.l1_loss,
     meta=kernels.meta.nn.loss,
     function=functions_nn_loss.l1_loss,
 )
@@ -906,7 +907,7 @@ register(
     jvp=mse_loss_jvp,
     tangents=(0, 1),
     form="calls",
-    array_function=kernels.nn_loss.mse_loss,
+    array_function=nn_loss_kernels.mse_loss,
     meta=kernels.meta.nn.loss,
     function=functions_nn_loss.mse_loss,
 )
@@ -918,7 +919,7 @@ register(
     jvp=smooth_l1_loss_jvp,
     tangents=(0, 1),
     form="calls",
-    array_function=kernels.nn_loss.smooth_l1_loss,
+    array_function=nn_loss_kernels.smooth_l1_loss,
     meta=kernels.meta.nn.loss,
     function=functions_nn_loss.smooth_l1_loss,
 )

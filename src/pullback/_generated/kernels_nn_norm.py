@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import nn_norm as nn_norm_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -120,7 +121,7 @@ def _norm_cpu(self, weight, bias, axis, eps):
     return tuple(
         map(
             wrap,
-            kernels.nn_norm.norm(
+            nn_norm_kernels.norm(
                 self._array,
                 None if weight is None else weight._array,
                 None if bias is None else bias._array,
@@ -168,7 +169,7 @@ def _norm_record(self, weight, bias, axis, eps):
     node.eps = eps
     output, mean, var = recorded_several(
         node,
-        kernels.nn_norm.norm(
+        nn_norm_kernels.norm(
             self._array,
             None if weight is None else weight._array,
             None if bias is None else bias._array,
@@ -199,7 +200,7 @@ def _rms_norm_cpu(self, weight, axis, eps):
     return tuple(
         map(
             wrap,
-            kernels.nn_norm.rms_norm(
+            nn_norm_kernels.rms_norm(
                 self._array, None if weight is None else weight._array, axis, eps
             ),
         )
@@ -241,7 +242,7 @@ def _rms_norm_record(self, weight, axis, eps):
     node.eps = eps
     output, square = recorded_several(
         node,
-        kernels.nn_norm.rms_norm(self._array, None if weight is None else weight._array, axis, eps),
+        nn_norm_kernels.rms_norm(self._array, None if weight is None else weight._array, axis, eps),
         (True, True),
     )
     node.save_outputs(output, square)
@@ -268,7 +269,7 @@ register(
     differentiable=(True, True, True),
     jvp=_norm_jvp,
     tangents=(0, 1, 2),
-    array_function=kernels.nn_norm.norm,
+    array_function=nn_norm_kernels.norm,
     meta=kernels.meta.nn.norm,
     function=functions_nn_norm._norm,
 )
@@ -280,7 +281,7 @@ register(
     differentiable=(True, True),
     jvp=_rms_norm_jvp,
     tangents=(0, 1),
-    array_function=kernels.nn_norm.rms_norm,
+    array_function=nn_norm_kernels.rms_norm,
     meta=kernels.meta.nn.rms_norm,
     function=functions_nn_norm._rms_norm,
 )

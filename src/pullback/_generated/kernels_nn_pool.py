@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import nn_pool as nn_pool_kernels
+from pullback.kernels import nn_resize as nn_resize_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -395,7 +397,7 @@ class ResizeBackwardBackward0(OneEdge):
 
 
 def _adaptive_avg_cpu(self, axis, size):
-    return wrap(kernels.nn_pool.adaptive_avg(self._array, axis, size))
+    return wrap(nn_pool_kernels.adaptive_avg(self._array, axis, size))
 
 
 def _adaptive_avg_node(self, axis, size):
@@ -413,7 +415,7 @@ def _adaptive_avg_record(self, axis, size):
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
-    return recorded(node, kernels.nn_pool.adaptive_avg(self._array, axis, size))
+    return recorded(node, nn_pool_kernels.adaptive_avg(self._array, axis, size))
 
 
 def _adaptive_avg_jvp(xp, self, axis, size, self_t, result):
@@ -425,7 +427,7 @@ def _adaptive_avg_jvp(xp, self, axis, size, self_t, result):
 
 
 def _adaptive_avg_backward_cpu(grad_output, axis, length):
-    return wrap(kernels.nn_pool.adaptive_avg_backward(grad_output._array, axis, length))
+    return wrap(nn_pool_kernels.adaptive_avg_backward(grad_output._array, axis, length))
 
 
 def _adaptive_avg_backward_node(grad_output, axis, length):
@@ -443,7 +445,7 @@ def _adaptive_avg_backward_record(grad_output, axis, length):
     node._hooks = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
-    return recorded(node, kernels.nn_pool.adaptive_avg_backward(grad_output._array, axis, length))
+    return recorded(node, nn_pool_kernels.adaptive_avg_backward(grad_output._array, axis, length))
 
 
 def _adaptive_avg_backward_jvp(xp, grad_output, axis, length, grad_output_t, result):
@@ -455,7 +457,7 @@ def _adaptive_avg_backward_jvp(xp, grad_output, axis, length, grad_output_t, res
 
 
 def _adaptive_max_pool_cpu(self, size):
-    return tuple(map(wrap, kernels.nn_pool.adaptive_max_pool(self._array, size)))
+    return tuple(map(wrap, nn_pool_kernels.adaptive_max_pool(self._array, size)))
 
 
 def _adaptive_max_pool_node(self, size):
@@ -472,7 +474,7 @@ def _adaptive_max_pool_record(self, size):
     node._hooks = None
     node.self_shape = self._array.shape
     values, indices = recorded_several(
-        node, kernels.nn_pool.adaptive_max_pool(self._array, size), (True, False)
+        node, nn_pool_kernels.adaptive_max_pool(self._array, size), (True, False)
     )
     node.save_outputs(values, indices)
     return values, indices
@@ -490,7 +492,7 @@ def _avg_pool_cpu(
     self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
     return wrap(
-        kernels.nn_pool.avg_pool(
+        nn_pool_kernels.avg_pool(
             self._array,
             kernel_size,
             stride,
@@ -533,7 +535,7 @@ def _avg_pool_record(
     node.divisor_override = divisor_override
     return recorded(
         node,
-        kernels.nn_pool.avg_pool(
+        nn_pool_kernels.avg_pool(
             self._array,
             kernel_size,
             stride,
@@ -570,7 +572,7 @@ def _avg_pool_backward_cpu(
     grad_output, space, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
 ):
     return wrap(
-        kernels.nn_pool.avg_pool_backward(
+        nn_pool_kernels.avg_pool_backward(
             grad_output._array,
             space,
             kernel_size,
@@ -612,7 +614,7 @@ def _avg_pool_backward_record(
     node.divisor_override = divisor_override
     return recorded(
         node,
-        kernels.nn_pool.avg_pool_backward(
+        nn_pool_kernels.avg_pool_backward(
             grad_output._array,
             space,
             kernel_size,
@@ -658,7 +660,7 @@ def _max_pool_cpu(self, kernel_size, stride, padding, dilation, ceil_mode):
     return tuple(
         map(
             wrap,
-            kernels.nn_pool.max_pool(
+            nn_pool_kernels.max_pool(
                 self._array, kernel_size, stride, padding, dilation, ceil_mode
             ),
         )
@@ -680,7 +682,7 @@ def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
     node.self_shape = self._array.shape
     values, indices = recorded_several(
         node,
-        kernels.nn_pool.max_pool(self._array, kernel_size, stride, padding, dilation, ceil_mode),
+        nn_pool_kernels.max_pool(self._array, kernel_size, stride, padding, dilation, ceil_mode),
         (True, False),
     )
     node.save_outputs(values, indices)
@@ -698,7 +700,7 @@ def _max_pool_jvp(
 
 
 def _plane_gather_cpu(self, indices):
-    return wrap(kernels.nn_pool.plane_gather(self._array, indices._array))
+    return wrap(nn_pool_kernels.plane_gather(self._array, indices._array))
 
 
 def _plane_gather_node(self, indices):
@@ -718,7 +720,7 @@ def _plane_gather_record(self, indices):
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
-    return recorded(node, kernels.nn_pool.plane_gather(self._array, indices._array))
+    return recorded(node, nn_pool_kernels.plane_gather(self._array, indices._array))
 
 
 def _plane_gather_jvp(xp, self, indices, self_t, result):
@@ -730,7 +732,7 @@ def _plane_gather_jvp(xp, self, indices, self_t, result):
 
 
 def _plane_scatter_cpu(grad_output, indices, shape):
-    return wrap(kernels.nn_pool.plane_scatter(grad_output._array, indices._array, shape))
+    return wrap(nn_pool_kernels.plane_scatter(grad_output._array, indices._array, shape))
 
 
 def _plane_scatter_node(grad_output, indices, shape):
@@ -752,7 +754,7 @@ def _plane_scatter_record(grad_output, indices, shape):
     node._hooks = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
-    return recorded(node, kernels.nn_pool.plane_scatter(grad_output._array, indices._array, shape))
+    return recorded(node, nn_pool_kernels.plane_scatter(grad_output._array, indices._array, shape))
 
 
 def _plane_scatter_jvp(xp, grad_output, indices, shape, grad_output_t, result):
@@ -764,7 +766,7 @@ def _plane_scatter_jvp(xp, grad_output, indices, shape, grad_output_t, result):
 
 
 def _resize_cpu(self, axis, size, mode, align_corners, scale):
-    return wrap(kernels.nn_resize.resize(self._array, axis, size, mode, align_corners, scale))
+    return wrap(nn_resize_kernels.resize(self._array, axis, size, mode, align_corners, scale))
 
 
 def _resize_node(self, axis, size, mode, align_corners, scale):
@@ -789,7 +791,7 @@ def _resize_record(self, axis, size, mode, align_corners, scale):
     node.align_corners = align_corners
     node.scale = scale
     return recorded(
-        node, kernels.nn_resize.resize(self._array, axis, size, mode, align_corners, scale)
+        node, nn_resize_kernels.resize(self._array, axis, size, mode, align_corners, scale)
     )
 
 
@@ -803,7 +805,7 @@ def _resize_jvp(xp, self, axis, size, mode, align_corners, scale, self_t, result
 
 def _resize_backward_cpu(grad_output, axis, length, mode, align_corners, scale):
     return wrap(
-        kernels.nn_resize.resize_backward(
+        nn_resize_kernels.resize_backward(
             grad_output._array, axis, length, mode, align_corners, scale
         )
     )
@@ -832,7 +834,7 @@ def _resize_backward_record(grad_output, axis, length, mode, align_corners, scal
     node.scale = scale
     return recorded(
         node,
-        kernels.nn_resize.resize_backward(
+        nn_resize_kernels.resize_backward(
             grad_output._array, axis, length, mode, align_corners, scale
         ),
     )
@@ -856,7 +858,7 @@ register(
     jvp=_adaptive_avg_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_pool.adaptive_avg,
+    array_function=nn_pool_kernels.adaptive_avg,
     meta=kernels.meta.images.adaptive_avg,
     function=functions_nn_pool._adaptive_avg,
 )
@@ -868,7 +870,7 @@ register(
     jvp=_adaptive_avg_backward_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_pool.adaptive_avg_backward,
+    array_function=nn_pool_kernels.adaptive_avg_backward,
     meta=kernels.meta.images.adaptive_avg_backward,
     function=functions_nn_pool._adaptive_avg_backward,
 )
@@ -880,7 +882,7 @@ register(
     differentiable=(True, False),
     jvp=_adaptive_max_pool_jvp,
     tangents=(0,),
-    array_function=kernels.nn_pool.adaptive_max_pool,
+    array_function=nn_pool_kernels.adaptive_max_pool,
     meta=kernels.meta.images.adaptive_max_pool,
     function=functions_nn_pool._adaptive_max_pool,
 )
@@ -892,7 +894,7 @@ register(
     jvp=_avg_pool_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_pool.avg_pool,
+    array_function=nn_pool_kernels.avg_pool,
     meta=kernels.meta.images.avg_pool,
     function=functions_nn_pool._avg_pool,
 )
@@ -904,7 +906,7 @@ register(
     jvp=_avg_pool_backward_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_pool.avg_pool_backward,
+    array_function=nn_pool_kernels.avg_pool_backward,
     meta=kernels.meta.images.avg_pool_backward,
     function=functions_nn_pool._avg_pool_backward,
 )
@@ -916,7 +918,7 @@ register(
     differentiable=(True, False),
     jvp=_max_pool_jvp,
     tangents=(0,),
-    array_function=kernels.nn_pool.max_pool,
+    array_function=nn_pool_kernels.max_pool,
     meta=kernels.meta.images.max_pool,
     function=functions_nn_pool._max_pool,
 )
@@ -928,7 +930,7 @@ register(
     jvp=_plane_gather_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_pool.plane_gather,
+    array_function=nn_pool_kernels.plane_gather,
     meta=kernels.meta.images.plane_gather,
     function=functions_nn_pool._plane_gather,
 )
@@ -940,7 +942,7 @@ register(
     jvp=_plane_scatter_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_pool.plane_scatter,
+    array_function=nn_pool_kernels.plane_scatter,
     meta=kernels.meta.images.plane_scatter,
     function=functions_nn_pool._plane_scatter,
 )
@@ -952,7 +954,7 @@ register(
     jvp=_resize_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_resize.resize,
+    array_function=nn_resize_kernels.resize,
     meta=kernels.meta.images.resize,
     function=functions_nn_pool._resize,
 )
@@ -964,7 +966,7 @@ register(
     jvp=_resize_backward_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.nn_resize.resize_backward,
+    array_function=nn_resize_kernels.resize_backward,
     meta=kernels.meta.images.resize_backward,
     function=functions_nn_pool._resize_backward,
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import logarithms as logarithms_kernels
+from pullback.kernels import pointwise as pointwise_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -42,6 +44,83 @@ from . import functions_pointwise, operators
 
 ndarray = np.ndarray
 new_tensor = object.__new__
+np_absolute = np.absolute
+np_add = np.add
+np_angle = np.angle
+np_arccos = np.arccos
+np_arccosh = np.arccosh
+np_arcsin = np.arcsin
+np_arcsinh = np.arcsinh
+np_arctan = np.arctan
+np_arctan2 = np.arctan2
+np_arctanh = np.arctanh
+np_bitwise_and = np.bitwise_and
+np_bitwise_not = np.bitwise_not
+np_bitwise_or = np.bitwise_or
+np_bitwise_xor = np.bitwise_xor
+np_cbrt = np.cbrt
+np_ceil = np.ceil
+np_conjugate = np.conjugate
+np_copysign = np.copysign
+np_cos = np.cos
+np_cosh = np.cosh
+np_deg2rad = np.deg2rad
+np_divide = np.divide
+np_equal = np.equal
+np_exp = np.exp
+np_exp2 = np.exp2
+np_expm1 = np.expm1
+np_floor = np.floor
+np_floor_divide = np.floor_divide
+np_fmod = np.fmod
+np_frexp = np.frexp
+np_gcd = np.gcd
+np_greater = np.greater
+np_greater_equal = np.greater_equal
+np_heaviside = np.heaviside
+np_hypot = np.hypot
+np_isfinite = np.isfinite
+np_isinf = np.isinf
+np_isnan = np.isnan
+np_lcm = np.lcm
+np_ldexp = np.ldexp
+np_left_shift = np.left_shift
+np_less = np.less
+np_less_equal = np.less_equal
+np_log = np.log
+np_log10 = np.log10
+np_log1p = np.log1p
+np_log2 = np.log2
+np_logaddexp2 = np.logaddexp2
+np_logical_and = np.logical_and
+np_logical_not = np.logical_not
+np_logical_or = np.logical_or
+np_logical_xor = np.logical_xor
+np_modf = np.modf
+np_multiply = np.multiply
+np_nan_to_num = np.nan_to_num
+np_negative = np.negative
+np_nextafter = np.nextafter
+np_not_equal = np.not_equal
+np_positive = np.positive
+np_rad2deg = np.rad2deg
+np_reciprocal = np.reciprocal
+np_remainder = np.remainder
+np_right_shift = np.right_shift
+np_rint = np.rint
+np_round = np.round
+np_sign = np.sign
+np_signbit = np.signbit
+np_sin = np.sin
+np_sinc = np.sinc
+np_sinh = np.sinh
+np_sqrt = np.sqrt
+np_square = np.square
+np_subtract = np.subtract
+np_tan = np.tan
+np_tanh = np.tanh
+np_trunc = np.trunc
+np_where = np.where
 
 
 class SgnBackward0(OneEdge):
@@ -150,7 +229,7 @@ class AcosBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (-grad / xp.sqrt((1 - self) * (1 + self)).conjugate(),)
+        results = (-grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -186,7 +265,7 @@ class AcoshBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (grad / (xp.sqrt(self - 1) * xp.sqrt(self + 1)).conjugate(),)
+        results = (grad / (np_sqrt(self - 1) * np_sqrt(self + 1)).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -288,7 +367,7 @@ class AsinBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (grad / xp.sqrt((1 - self) * (1 + self)).conjugate(),)
+        results = (grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -324,7 +403,7 @@ class AsinhBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (grad / xp.sqrt(self * self + 1).conjugate(),)
+        results = (grad / np_sqrt(self * self + 1).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -723,7 +802,7 @@ class CopysignBackward0(TwoEdges):
                 other = other._array
             else:
                 other = xp.load(node, other, node.other_v)
-            grad_of_self = grad * (xp._sgn(self) * xp.copysign(1, other))
+            grad_of_self = grad * (xp._sgn(self) * np_copysign(1, other))
         else:
             grad_of_self = None
         if not keep:
@@ -762,7 +841,7 @@ class CosBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (-grad * xp.sin(self).conjugate(),)
+        results = (-grad * np_sin(self).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -799,7 +878,7 @@ class CoshBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (grad * xp.sinh(self).conjugate(),)
+        results = (grad * np_sinh(self).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -822,7 +901,7 @@ class Deg2RadBackward0(OneEdge):
         return (xp.deg2rad(grad),)
 
     def run(node, xp, grad, keep):
-        return (xp.deg2rad(grad),)
+        return (np_deg2rad(grad),)
 
 
 class DivBackward0(TwoEdges):
@@ -1078,11 +1157,11 @@ class FmaxBackward0(TwoEdges):
             other = xp.load(node, other, node.other_v)
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
-            grad_of_other = xp.where((self >= other) | (other != other), 0, grad)
+            grad_of_other = np_where((self >= other) | (other != other), 0, grad)
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = xp.where((self >= other) | (other != other), grad, 0)
+            grad_of_self = np_where((self >= other) | (other != other), grad, 0)
         else:
             grad_of_self = None
         if not keep:
@@ -1136,11 +1215,11 @@ class FminBackward0(TwoEdges):
             other = xp.load(node, other, node.other_v)
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
-            grad_of_other = xp.where((self <= other) | (other != other), 0, grad)
+            grad_of_other = np_where((self <= other) | (other != other), 0, grad)
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = xp.where((self <= other) | (other != other), grad, 0)
+            grad_of_self = np_where((self <= other) | (other != other), grad, 0)
         else:
             grad_of_self = None
         if not keep:
@@ -1384,7 +1463,7 @@ class LdexpBackward0(OneEdge):
             other = other._array
         else:
             other = xp.load(node, other, node.other_v)
-        results = (xp.ldexp(grad, other),)
+        results = (np_ldexp(grad, other),)
         if not keep:
             node.other = FREED
         return results
@@ -2190,7 +2269,7 @@ class Rad2DegBackward0(OneEdge):
         return (xp.rad2deg(grad),)
 
     def run(node, xp, grad, keep):
-        return (xp.rad2deg(grad),)
+        return (np_rad2deg(grad),)
 
 
 class RealBackward0(OneEdge):
@@ -2416,7 +2495,7 @@ class SinBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (grad * xp.cos(self).conjugate(),)
+        results = (grad * np_cos(self).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -2489,7 +2568,7 @@ class SinhBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (grad * xp.cosh(self).conjugate(),)
+        results = (grad * np_cosh(self).conjugate(),)
         if not keep:
             node.self = FREED
         return results
@@ -2752,11 +2831,11 @@ class WhereBackward0(TwoEdges):
             condition = xp.load(node, condition, node.condition_v)
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
-            grad_of_other = xp.where(condition, 0, grad)
+            grad_of_other = np_where(condition, 0, grad)
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = xp.where(condition, grad, 0)
+            grad_of_self = np_where(condition, grad, 0)
         else:
             grad_of_self = None
         if not keep:
@@ -2768,7 +2847,7 @@ class WhereBackward0(TwoEdges):
 
 
 def _sgn_cpu(self):
-    return wrap(kernels.pointwise.sgn(self._array))
+    return wrap(pointwise_kernels.sgn(self._array))
 
 
 def _sgn_node(self):
@@ -2786,7 +2865,7 @@ def _sgn_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.pointwise.sgn(self._array)
+    array = pointwise_kernels.sgn(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2812,7 +2891,7 @@ def _sgn_jvp(xp, self, self_t, result):
 
 
 def abs_cpu(self):
-    return wrap(np.absolute(self._array))
+    return wrap(np_absolute(self._array))
 
 
 def abs_node(self):
@@ -2830,7 +2909,7 @@ def abs_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = np.absolute(self._array)
+    array = np_absolute(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2854,13 +2933,13 @@ def abs_jvp(xp, self, self_t, result):
 
 
 def abs__cpu(self):
-    write(self, write_by(np.absolute, self, "abs_", self._array), "abs_")
+    write(self, write_by(np_absolute, self, "abs_", self._array), "abs_")
     return self
 
 
 def abs__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.absolute, self, "abs_", self._array), "abs_")
+    return record_inplace(None, self, write_by(np_absolute, self, "abs_", self._array), "abs_")
 
 
 def abs__node(self):
@@ -2877,15 +2956,15 @@ def abs__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.absolute, self, "abs_", self._array), "abs_")
+    record_inplace(node, self, write_by(np_absolute, self, "abs_", self._array), "abs_")
     return self
 
 
 def acos_cpu(self):
     return wrap(
-        spread(np.arccos, self._array)
+        spread(np_arccos, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccos(self._array)
+        else np_arccos(self._array)
     )
 
 
@@ -2904,7 +2983,7 @@ def acos_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.arccos, self._array) if self._array.size >= LARGE else np.arccos(self._array)
+    array = spread(np_arccos, self._array) if self._array.size >= LARGE else np_arccos(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -2928,13 +3007,13 @@ def acos_jvp(xp, self, self_t, result):
 
 
 def acos__cpu(self):
-    write(self, write_by(np.arccos, self, "acos_", self._array), "acos_")
+    write(self, write_by(np_arccos, self, "acos_", self._array), "acos_")
     return self
 
 
 def acos__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.arccos, self, "acos_", self._array), "acos_")
+    return record_inplace(None, self, write_by(np_arccos, self, "acos_", self._array), "acos_")
 
 
 def acos__node(self):
@@ -2951,15 +3030,15 @@ def acos__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.arccos, self, "acos_", self._array), "acos_")
+    record_inplace(node, self, write_by(np_arccos, self, "acos_", self._array), "acos_")
     return self
 
 
 def acosh_cpu(self):
     return wrap(
-        spread(np.arccosh, self._array)
+        spread(np_arccosh, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arccosh(self._array)
+        else np_arccosh(self._array)
     )
 
 
@@ -2979,7 +3058,7 @@ def acosh_record(self):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     array = (
-        spread(np.arccosh, self._array) if self._array.size >= LARGE else np.arccosh(self._array)
+        spread(np_arccosh, self._array) if self._array.size >= LARGE else np_arccosh(self._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -3004,13 +3083,13 @@ def acosh_jvp(xp, self, self_t, result):
 
 
 def acosh__cpu(self):
-    write(self, write_by(np.arccosh, self, "acosh_", self._array), "acosh_")
+    write(self, write_by(np_arccosh, self, "acosh_", self._array), "acosh_")
     return self
 
 
 def acosh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.arccosh, self, "acosh_", self._array), "acosh_")
+    return record_inplace(None, self, write_by(np_arccosh, self, "acosh_", self._array), "acosh_")
 
 
 def acosh__node(self):
@@ -3027,16 +3106,16 @@ def acosh__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.arccosh, self, "acosh_", self._array), "acosh_")
+    record_inplace(node, self, write_by(np_arccosh, self, "acosh_", self._array), "acosh_")
     return self
 
 
 def add_cpu(self, other):
     return wrap(
-        combine(np.add, self._array, other._array)
+        combine(np_add, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.add(self._array, other._array)
+        else np_add(self._array, other._array)
     )
 
 
@@ -3054,7 +3133,7 @@ def add_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np.add, self._array, other._array)
+        combine(np_add, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array + other._array
@@ -3086,14 +3165,14 @@ def add_jvp(xp, self, other, self_t, other_t, result):
 
 
 def add__cpu(self, other):
-    write(self, write_by(np.add, self, "add_", self._array, other._array), "add_")
+    write(self, write_by(np_add, self, "add_", self._array, other._array), "add_")
     return self
 
 
 def add__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.add, self, "add_", self._array, other._array), "add_"
+        None, self, write_by(np_add, self, "add_", self._array, other._array), "add_"
     )
 
 
@@ -3111,12 +3190,12 @@ def add__record(self, other):
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    record_inplace(node, self, write_by(np.add, self, "add_", self._array, other._array), "add_")
+    record_inplace(node, self, write_by(np_add, self, "add_", self._array, other._array), "add_")
     return self
 
 
 def angle_cpu(self, deg=False):
-    return wrap(np.angle(self._array, deg=deg))
+    return wrap(np_angle(self._array, deg=deg))
 
 
 def angle_node(self, deg=False):
@@ -3136,7 +3215,7 @@ def angle_record(self, deg=False):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.deg = deg
-    array = np.angle(self._array, deg=deg)
+    array = np_angle(self._array, deg=deg)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3161,9 +3240,9 @@ def angle_jvp(xp, self, deg, self_t, result):
 
 def asin_cpu(self):
     return wrap(
-        spread(np.arcsin, self._array)
+        spread(np_arcsin, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsin(self._array)
+        else np_arcsin(self._array)
     )
 
 
@@ -3182,7 +3261,7 @@ def asin_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.arcsin, self._array) if self._array.size >= LARGE else np.arcsin(self._array)
+    array = spread(np_arcsin, self._array) if self._array.size >= LARGE else np_arcsin(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3206,13 +3285,13 @@ def asin_jvp(xp, self, self_t, result):
 
 
 def asin__cpu(self):
-    write(self, write_by(np.arcsin, self, "asin_", self._array), "asin_")
+    write(self, write_by(np_arcsin, self, "asin_", self._array), "asin_")
     return self
 
 
 def asin__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.arcsin, self, "asin_", self._array), "asin_")
+    return record_inplace(None, self, write_by(np_arcsin, self, "asin_", self._array), "asin_")
 
 
 def asin__node(self):
@@ -3229,15 +3308,15 @@ def asin__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.arcsin, self, "asin_", self._array), "asin_")
+    record_inplace(node, self, write_by(np_arcsin, self, "asin_", self._array), "asin_")
     return self
 
 
 def asinh_cpu(self):
     return wrap(
-        spread(np.arcsinh, self._array)
+        spread(np_arcsinh, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arcsinh(self._array)
+        else np_arcsinh(self._array)
     )
 
 
@@ -3257,7 +3336,7 @@ def asinh_record(self):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     array = (
-        spread(np.arcsinh, self._array) if self._array.size >= LARGE else np.arcsinh(self._array)
+        spread(np_arcsinh, self._array) if self._array.size >= LARGE else np_arcsinh(self._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -3282,13 +3361,13 @@ def asinh_jvp(xp, self, self_t, result):
 
 
 def asinh__cpu(self):
-    write(self, write_by(np.arcsinh, self, "asinh_", self._array), "asinh_")
+    write(self, write_by(np_arcsinh, self, "asinh_", self._array), "asinh_")
     return self
 
 
 def asinh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.arcsinh, self, "asinh_", self._array), "asinh_")
+    return record_inplace(None, self, write_by(np_arcsinh, self, "asinh_", self._array), "asinh_")
 
 
 def asinh__node(self):
@@ -3305,12 +3384,12 @@ def asinh__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.arcsinh, self, "asinh_", self._array), "asinh_")
+    record_inplace(node, self, write_by(np_arcsinh, self, "asinh_", self._array), "asinh_")
     return self
 
 
 def astype_cpu(self, dtype):
-    return wrap(kernels.pointwise.astype(self._array, dtype))
+    return wrap(pointwise_kernels.astype(self._array, dtype))
 
 
 def astype_node(self, dtype):
@@ -3324,7 +3403,7 @@ def astype_record(self, dtype):
     node = AstypeBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = kernels.pointwise.astype(self._array, dtype)
+    array = pointwise_kernels.astype(self._array, dtype)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3349,9 +3428,9 @@ def astype_jvp(xp, self, dtype, self_t, result):
 
 def atan_cpu(self):
     return wrap(
-        spread(np.arctan, self._array)
+        spread(np_arctan, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctan(self._array)
+        else np_arctan(self._array)
     )
 
 
@@ -3370,7 +3449,7 @@ def atan_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.arctan, self._array) if self._array.size >= LARGE else np.arctan(self._array)
+    array = spread(np_arctan, self._array) if self._array.size >= LARGE else np_arctan(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3395,10 +3474,10 @@ def atan_jvp(xp, self, self_t, result):
 
 def atan2_cpu(self, other):
     return wrap(
-        combine(np.arctan2, self._array, other._array)
+        combine(np_arctan2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.arctan2(self._array, other._array)
+        else np_arctan2(self._array, other._array)
     )
 
 
@@ -3424,10 +3503,10 @@ def atan2_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np.arctan2, self._array, other._array)
+        combine(np_arctan2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.arctan2(self._array, other._array)
+        else np_arctan2(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -3456,14 +3535,14 @@ def atan2_jvp(xp, self, other, self_t, other_t, result):
 
 
 def atan2__cpu(self, other):
-    write(self, write_by(np.arctan2, self, "atan2_", self._array, other._array), "atan2_")
+    write(self, write_by(np_arctan2, self, "atan2_", self._array, other._array), "atan2_")
     return self
 
 
 def atan2__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.arctan2, self, "atan2_", self._array, other._array), "atan2_"
+        None, self, write_by(np_arctan2, self, "atan2_", self._array, other._array), "atan2_"
     )
 
 
@@ -3488,19 +3567,19 @@ def atan2__record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(
-        node, self, write_by(np.arctan2, self, "atan2_", self._array, other._array), "atan2_"
+        node, self, write_by(np_arctan2, self, "atan2_", self._array, other._array), "atan2_"
     )
     return self
 
 
 def atan__cpu(self):
-    write(self, write_by(np.arctan, self, "atan_", self._array), "atan_")
+    write(self, write_by(np_arctan, self, "atan_", self._array), "atan_")
     return self
 
 
 def atan__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.arctan, self, "atan_", self._array), "atan_")
+    return record_inplace(None, self, write_by(np_arctan, self, "atan_", self._array), "atan_")
 
 
 def atan__node(self):
@@ -3517,15 +3596,15 @@ def atan__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.arctan, self, "atan_", self._array), "atan_")
+    record_inplace(node, self, write_by(np_arctan, self, "atan_", self._array), "atan_")
     return self
 
 
 def atanh_cpu(self):
     return wrap(
-        spread(np.arctanh, self._array)
+        spread(np_arctanh, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.arctanh(self._array)
+        else np_arctanh(self._array)
     )
 
 
@@ -3545,7 +3624,7 @@ def atanh_record(self):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     array = (
-        spread(np.arctanh, self._array) if self._array.size >= LARGE else np.arctanh(self._array)
+        spread(np_arctanh, self._array) if self._array.size >= LARGE else np_arctanh(self._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -3570,13 +3649,13 @@ def atanh_jvp(xp, self, self_t, result):
 
 
 def atanh__cpu(self):
-    write(self, write_by(np.arctanh, self, "atanh_", self._array), "atanh_")
+    write(self, write_by(np_arctanh, self, "atanh_", self._array), "atanh_")
     return self
 
 
 def atanh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.arctanh, self, "atanh_", self._array), "atanh_")
+    return record_inplace(None, self, write_by(np_arctanh, self, "atanh_", self._array), "atanh_")
 
 
 def atanh__node(self):
@@ -3593,23 +3672,23 @@ def atanh__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.arctanh, self, "atanh_", self._array), "atanh_")
+    record_inplace(node, self, write_by(np_arctanh, self, "atanh_", self._array), "atanh_")
     return self
 
 
 def bitwise_and_cpu(self, other):
     return wrap(
-        combine(np.bitwise_and, self._array, other._array)
+        combine(np_bitwise_and, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.bitwise_and(self._array, other._array)
+        else np_bitwise_and(self._array, other._array)
     )
 
 
 def bitwise_and__cpu(self, other):
     write(
         self,
-        write_by(np.bitwise_and, self, "bitwise_and_", self._array, other._array),
+        write_by(np_bitwise_and, self, "bitwise_and_", self._array, other._array),
         "bitwise_and_",
     )
     return self
@@ -3620,24 +3699,24 @@ def bitwise_and__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.bitwise_and, self, "bitwise_and_", self._array, other._array),
+        write_by(np_bitwise_and, self, "bitwise_and_", self._array, other._array),
         "bitwise_and_",
     )
 
 
 def bitwise_left_shift_cpu(self, other):
     return wrap(
-        combine(np.left_shift, self._array, other._array)
+        combine(np_left_shift, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.left_shift(self._array, other._array)
+        else np_left_shift(self._array, other._array)
     )
 
 
 def bitwise_left_shift__cpu(self, other):
     write(
         self,
-        write_by(np.left_shift, self, "bitwise_left_shift_", self._array, other._array),
+        write_by(np_left_shift, self, "bitwise_left_shift_", self._array, other._array),
         "bitwise_left_shift_",
     )
     return self
@@ -3648,39 +3727,39 @@ def bitwise_left_shift__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.left_shift, self, "bitwise_left_shift_", self._array, other._array),
+        write_by(np_left_shift, self, "bitwise_left_shift_", self._array, other._array),
         "bitwise_left_shift_",
     )
 
 
 def bitwise_not_cpu(self):
-    return wrap(np.bitwise_not(self._array))
+    return wrap(np_bitwise_not(self._array))
 
 
 def bitwise_not__cpu(self):
-    write(self, write_by(np.bitwise_not, self, "bitwise_not_", self._array), "bitwise_not_")
+    write(self, write_by(np_bitwise_not, self, "bitwise_not_", self._array), "bitwise_not_")
     return self
 
 
 def bitwise_not__inplace(self):
     check_inplace(self, False)
     return record_inplace(
-        None, self, write_by(np.bitwise_not, self, "bitwise_not_", self._array), "bitwise_not_"
+        None, self, write_by(np_bitwise_not, self, "bitwise_not_", self._array), "bitwise_not_"
     )
 
 
 def bitwise_or_cpu(self, other):
     return wrap(
-        combine(np.bitwise_or, self._array, other._array)
+        combine(np_bitwise_or, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.bitwise_or(self._array, other._array)
+        else np_bitwise_or(self._array, other._array)
     )
 
 
 def bitwise_or__cpu(self, other):
     write(
-        self, write_by(np.bitwise_or, self, "bitwise_or_", self._array, other._array), "bitwise_or_"
+        self, write_by(np_bitwise_or, self, "bitwise_or_", self._array, other._array), "bitwise_or_"
     )
     return self
 
@@ -3690,24 +3769,24 @@ def bitwise_or__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.bitwise_or, self, "bitwise_or_", self._array, other._array),
+        write_by(np_bitwise_or, self, "bitwise_or_", self._array, other._array),
         "bitwise_or_",
     )
 
 
 def bitwise_right_shift_cpu(self, other):
     return wrap(
-        combine(np.right_shift, self._array, other._array)
+        combine(np_right_shift, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.right_shift(self._array, other._array)
+        else np_right_shift(self._array, other._array)
     )
 
 
 def bitwise_right_shift__cpu(self, other):
     write(
         self,
-        write_by(np.right_shift, self, "bitwise_right_shift_", self._array, other._array),
+        write_by(np_right_shift, self, "bitwise_right_shift_", self._array, other._array),
         "bitwise_right_shift_",
     )
     return self
@@ -3718,24 +3797,24 @@ def bitwise_right_shift__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.right_shift, self, "bitwise_right_shift_", self._array, other._array),
+        write_by(np_right_shift, self, "bitwise_right_shift_", self._array, other._array),
         "bitwise_right_shift_",
     )
 
 
 def bitwise_xor_cpu(self, other):
     return wrap(
-        combine(np.bitwise_xor, self._array, other._array)
+        combine(np_bitwise_xor, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.bitwise_xor(self._array, other._array)
+        else np_bitwise_xor(self._array, other._array)
     )
 
 
 def bitwise_xor__cpu(self, other):
     write(
         self,
-        write_by(np.bitwise_xor, self, "bitwise_xor_", self._array, other._array),
+        write_by(np_bitwise_xor, self, "bitwise_xor_", self._array, other._array),
         "bitwise_xor_",
     )
     return self
@@ -3746,13 +3825,13 @@ def bitwise_xor__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.bitwise_xor, self, "bitwise_xor_", self._array, other._array),
+        write_by(np_bitwise_xor, self, "bitwise_xor_", self._array, other._array),
         "bitwise_xor_",
     )
 
 
 def cbrt_cpu(self):
-    return wrap(np.cbrt(self._array))
+    return wrap(np_cbrt(self._array))
 
 
 def cbrt_node(self):
@@ -3766,7 +3845,7 @@ def cbrt_record(self):
     node = CbrtBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.cbrt(self._array)
+    array = np_cbrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3792,13 +3871,13 @@ def cbrt_jvp(xp, self, self_t, result):
 
 
 def cbrt__cpu(self):
-    write(self, write_by(np.cbrt, self, "cbrt_", self._array), "cbrt_")
+    write(self, write_by(np_cbrt, self, "cbrt_", self._array), "cbrt_")
     return self
 
 
 def cbrt__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.cbrt, self, "cbrt_", self._array), "cbrt_")
+    return record_inplace(None, self, write_by(np_cbrt, self, "cbrt_", self._array), "cbrt_")
 
 
 def cbrt__node(self):
@@ -3813,13 +3892,13 @@ def cbrt__record(self):
     node = CbrtBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.cbrt, self, "cbrt_", self._array), "cbrt_")
+    record_inplace(node, self, write_by(np_cbrt, self, "cbrt_", self._array), "cbrt_")
     node.save_outputs(self)
     return self
 
 
 def ceil_cpu(self):
-    return wrap(np.ceil(self._array))
+    return wrap(np_ceil(self._array))
 
 
 def ceil_node(self):
@@ -3833,7 +3912,7 @@ def ceil_record(self):
     node = CeilBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.ceil(self._array)
+    array = np_ceil(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -3857,13 +3936,13 @@ def ceil_jvp(xp, self, self_t, result):
 
 
 def ceil__cpu(self):
-    write(self, write_by(np.ceil, self, "ceil_", self._array), "ceil_")
+    write(self, write_by(np_ceil, self, "ceil_", self._array), "ceil_")
     return self
 
 
 def ceil__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.ceil, self, "ceil_", self._array), "ceil_")
+    return record_inplace(None, self, write_by(np_ceil, self, "ceil_", self._array), "ceil_")
 
 
 def ceil__node(self):
@@ -3878,13 +3957,13 @@ def ceil__record(self):
     node = CeilBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.ceil, self, "ceil_", self._array), "ceil_")
+    record_inplace(node, self, write_by(np_ceil, self, "ceil_", self._array), "ceil_")
     return self
 
 
 def clamp_cpu(self, min=None, max=None):
     return wrap(
-        kernels.pointwise.clamp(
+        pointwise_kernels.clamp(
             self._array, None if min is None else min._array, None if max is None else max._array
         )
     )
@@ -3921,7 +4000,7 @@ def clamp_record(self, min=None, max=None):
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
     node.max = max
     node.max_v = 0 if max is None or max._counter is None else max._counter[0]
-    array = kernels.pointwise.clamp(
+    array = pointwise_kernels.clamp(
         self._array, None if min is None else min._array, None if max is None else max._array
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
@@ -3949,7 +4028,7 @@ def clamp_jvp(xp, self, min, max, self_t, min_t, max_t, result):
 def clamp__cpu(self, min=None, max=None):
     write(
         self,
-        kernels.pointwise.clamp(
+        pointwise_kernels.clamp(
             self._array, None if min is None else min._array, None if max is None else max._array
         ),
         "clamp_",
@@ -3962,7 +4041,7 @@ def clamp__inplace(self, min=None, max=None):
     return record_inplace(
         None,
         self,
-        kernels.pointwise.clamp(
+        pointwise_kernels.clamp(
             self._array, None if min is None else min._array, None if max is None else max._array
         ),
         "clamp_",
@@ -4002,7 +4081,7 @@ def clamp__record(self, min=None, max=None):
     record_inplace(
         node,
         self,
-        kernels.pointwise.clamp(
+        pointwise_kernels.clamp(
             self._array, None if min is None else min._array, None if max is None else max._array
         ),
         "clamp_",
@@ -4011,7 +4090,7 @@ def clamp__record(self, min=None, max=None):
 
 
 def clone_cpu(self):
-    return wrap(kernels.pointwise.clone(self._array))
+    return wrap(pointwise_kernels.clone(self._array))
 
 
 def clone_node(self):
@@ -4025,7 +4104,7 @@ def clone_record(self):
     node = CloneBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = kernels.pointwise.clone(self._array)
+    array = pointwise_kernels.clone(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4049,7 +4128,7 @@ def clone_jvp(xp, self, self_t, result):
 
 
 def complex_cpu(self, other):
-    return wrap(kernels.pointwise.complex(self._array, other._array))
+    return wrap(pointwise_kernels.complex(self._array, other._array))
 
 
 def complex_node(self, other):
@@ -4065,7 +4144,7 @@ def complex_record(self, other):
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
-    array = kernels.pointwise.complex(self._array, other._array)
+    array = pointwise_kernels.complex(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4089,7 +4168,7 @@ def complex_jvp(xp, self, other, self_t, other_t, result):
 
 
 def conjugate_cpu(self):
-    return wrap(np.conjugate(self._array))
+    return wrap(np_conjugate(self._array))
 
 
 def conjugate_node(self):
@@ -4103,7 +4182,7 @@ def conjugate_record(self):
     node = ConjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.conjugate(self._array)
+    array = np_conjugate(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4128,10 +4207,10 @@ def conjugate_jvp(xp, self, self_t, result):
 
 def copysign_cpu(self, other):
     return wrap(
-        combine(np.copysign, self._array, other._array)
+        combine(np_copysign, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.copysign(self._array, other._array)
+        else np_copysign(self._array, other._array)
     )
 
 
@@ -4169,10 +4248,10 @@ def copysign_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np.copysign, self._array, other._array)
+        combine(np_copysign, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.copysign(self._array, other._array)
+        else np_copysign(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -4197,14 +4276,14 @@ def copysign_jvp(xp, self, other, self_t, other_t, result):
 
 
 def copysign__cpu(self, other):
-    write(self, write_by(np.copysign, self, "copysign_", self._array, other._array), "copysign_")
+    write(self, write_by(np_copysign, self, "copysign_", self._array, other._array), "copysign_")
     return self
 
 
 def copysign__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.copysign, self, "copysign_", self._array, other._array), "copysign_"
+        None, self, write_by(np_copysign, self, "copysign_", self._array, other._array), "copysign_"
     )
 
 
@@ -4241,16 +4320,16 @@ def copysign__record(self, other):
     else:
         node.other, node.other_v = None, 0
     record_inplace(
-        node, self, write_by(np.copysign, self, "copysign_", self._array, other._array), "copysign_"
+        node, self, write_by(np_copysign, self, "copysign_", self._array, other._array), "copysign_"
     )
     return self
 
 
 def cos_cpu(self):
     return wrap(
-        spread(np.cos, self._array)
+        spread(np_cos, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cos(self._array)
+        else np_cos(self._array)
     )
 
 
@@ -4269,7 +4348,7 @@ def cos_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.cos, self._array) if self._array.size >= LARGE else np.cos(self._array)
+    array = spread(np_cos, self._array) if self._array.size >= LARGE else np_cos(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4293,13 +4372,13 @@ def cos_jvp(xp, self, self_t, result):
 
 
 def cos__cpu(self):
-    write(self, write_by(np.cos, self, "cos_", self._array), "cos_")
+    write(self, write_by(np_cos, self, "cos_", self._array), "cos_")
     return self
 
 
 def cos__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.cos, self, "cos_", self._array), "cos_")
+    return record_inplace(None, self, write_by(np_cos, self, "cos_", self._array), "cos_")
 
 
 def cos__node(self):
@@ -4316,15 +4395,15 @@ def cos__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.cos, self, "cos_", self._array), "cos_")
+    record_inplace(node, self, write_by(np_cos, self, "cos_", self._array), "cos_")
     return self
 
 
 def cosh_cpu(self):
     return wrap(
-        spread(np.cosh, self._array)
+        spread(np_cosh, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.cosh(self._array)
+        else np_cosh(self._array)
     )
 
 
@@ -4343,7 +4422,7 @@ def cosh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.cosh, self._array) if self._array.size >= LARGE else np.cosh(self._array)
+    array = spread(np_cosh, self._array) if self._array.size >= LARGE else np_cosh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4367,13 +4446,13 @@ def cosh_jvp(xp, self, self_t, result):
 
 
 def cosh__cpu(self):
-    write(self, write_by(np.cosh, self, "cosh_", self._array), "cosh_")
+    write(self, write_by(np_cosh, self, "cosh_", self._array), "cosh_")
     return self
 
 
 def cosh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.cosh, self, "cosh_", self._array), "cosh_")
+    return record_inplace(None, self, write_by(np_cosh, self, "cosh_", self._array), "cosh_")
 
 
 def cosh__node(self):
@@ -4390,12 +4469,12 @@ def cosh__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.cosh, self, "cosh_", self._array), "cosh_")
+    record_inplace(node, self, write_by(np_cosh, self, "cosh_", self._array), "cosh_")
     return self
 
 
 def deg2rad_cpu(self):
-    return wrap(np.deg2rad(self._array))
+    return wrap(np_deg2rad(self._array))
 
 
 def deg2rad_node(self):
@@ -4409,7 +4488,7 @@ def deg2rad_record(self):
     node = Deg2RadBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.deg2rad(self._array)
+    array = np_deg2rad(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4433,14 +4512,14 @@ def deg2rad_jvp(xp, self, self_t, result):
 
 
 def deg2rad__cpu(self):
-    write(self, write_by(np.deg2rad, self, "deg2rad_", self._array), "deg2rad_")
+    write(self, write_by(np_deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
 
 
 def deg2rad__inplace(self):
     check_inplace(self, False)
     return record_inplace(
-        None, self, write_by(np.deg2rad, self, "deg2rad_", self._array), "deg2rad_"
+        None, self, write_by(np_deg2rad, self, "deg2rad_", self._array), "deg2rad_"
     )
 
 
@@ -4456,16 +4535,16 @@ def deg2rad__record(self):
     node = Deg2RadBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.deg2rad, self, "deg2rad_", self._array), "deg2rad_")
+    record_inplace(node, self, write_by(np_deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
 
 
 def div_cpu(self, other):
     return wrap(
-        combine(np.divide, self._array, other._array)
+        combine(np_divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.divide(self._array, other._array)
+        else np_divide(self._array, other._array)
     )
 
 
@@ -4497,7 +4576,7 @@ def div_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np.divide, self._array, other._array)
+        combine(np_divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array / other._array
@@ -4529,14 +4608,14 @@ def div_jvp(xp, self, other, self_t, other_t, result):
 
 
 def div__cpu(self, other):
-    write(self, write_by(np.divide, self, "div_", self._array, other._array), "div_")
+    write(self, write_by(np_divide, self, "div_", self._array, other._array), "div_")
     return self
 
 
 def div__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.divide, self, "div_", self._array, other._array), "div_"
+        None, self, write_by(np_divide, self, "div_", self._array, other._array), "div_"
     )
 
 
@@ -4566,24 +4645,24 @@ def div__record(self, other):
         node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, write_by(np.divide, self, "div_", self._array, other._array), "div_")
+    record_inplace(node, self, write_by(np_divide, self, "div_", self._array, other._array), "div_")
     return self
 
 
 def eq_cpu(self, other):
     return wrap(
-        combine(np.equal, self._array, other._array)
+        combine(np_equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.equal(self._array, other._array)
+        else np_equal(self._array, other._array)
     )
 
 
 def exp_cpu(self):
     return wrap(
-        spread(np.exp, self._array)
+        spread(np_exp, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp(self._array)
+        else np_exp(self._array)
     )
 
 
@@ -4598,7 +4677,7 @@ def exp_record(self):
     node = ExpBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = spread(np.exp, self._array) if self._array.size >= LARGE else np.exp(self._array)
+    array = spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4625,9 +4704,9 @@ def exp_jvp(xp, self, self_t, result):
 
 def exp2_cpu(self):
     return wrap(
-        spread(np.exp2, self._array)
+        spread(np_exp2, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.exp2(self._array)
+        else np_exp2(self._array)
     )
 
 
@@ -4642,7 +4721,7 @@ def exp2_record(self):
     node = Exp2Backward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = spread(np.exp2, self._array) if self._array.size >= LARGE else np.exp2(self._array)
+    array = spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4668,13 +4747,13 @@ def exp2_jvp(xp, self, self_t, result):
 
 
 def exp2__cpu(self):
-    write(self, write_by(np.exp2, self, "exp2_", self._array), "exp2_")
+    write(self, write_by(np_exp2, self, "exp2_", self._array), "exp2_")
     return self
 
 
 def exp2__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.exp2, self, "exp2_", self._array), "exp2_")
+    return record_inplace(None, self, write_by(np_exp2, self, "exp2_", self._array), "exp2_")
 
 
 def exp2__node(self):
@@ -4689,19 +4768,19 @@ def exp2__record(self):
     node = Exp2Backward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.exp2, self, "exp2_", self._array), "exp2_")
+    record_inplace(node, self, write_by(np_exp2, self, "exp2_", self._array), "exp2_")
     node.save_outputs(self)
     return self
 
 
 def exp__cpu(self):
-    write(self, write_by(np.exp, self, "exp_", self._array), "exp_")
+    write(self, write_by(np_exp, self, "exp_", self._array), "exp_")
     return self
 
 
 def exp__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.exp, self, "exp_", self._array), "exp_")
+    return record_inplace(None, self, write_by(np_exp, self, "exp_", self._array), "exp_")
 
 
 def exp__node(self):
@@ -4716,16 +4795,16 @@ def exp__record(self):
     node = ExpBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.exp, self, "exp_", self._array), "exp_")
+    record_inplace(node, self, write_by(np_exp, self, "exp_", self._array), "exp_")
     node.save_outputs(self)
     return self
 
 
 def expm1_cpu(self):
     return wrap(
-        spread(np.expm1, self._array)
+        spread(np_expm1, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.expm1(self._array)
+        else np_expm1(self._array)
     )
 
 
@@ -4740,7 +4819,7 @@ def expm1_record(self):
     node = Expm1Backward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = spread(np.expm1, self._array) if self._array.size >= LARGE else np.expm1(self._array)
+    array = spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4766,13 +4845,13 @@ def expm1_jvp(xp, self, self_t, result):
 
 
 def expm1__cpu(self):
-    write(self, write_by(np.expm1, self, "expm1_", self._array), "expm1_")
+    write(self, write_by(np_expm1, self, "expm1_", self._array), "expm1_")
     return self
 
 
 def expm1__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.expm1, self, "expm1_", self._array), "expm1_")
+    return record_inplace(None, self, write_by(np_expm1, self, "expm1_", self._array), "expm1_")
 
 
 def expm1__node(self):
@@ -4787,13 +4866,13 @@ def expm1__record(self):
     node = Expm1Backward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.expm1, self, "expm1_", self._array), "expm1_")
+    record_inplace(node, self, write_by(np_expm1, self, "expm1_", self._array), "expm1_")
     node.save_outputs(self)
     return self
 
 
 def floor_cpu(self):
-    return wrap(np.floor(self._array))
+    return wrap(np_floor(self._array))
 
 
 def floor_node(self):
@@ -4807,7 +4886,7 @@ def floor_record(self):
     node = FloorBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.floor(self._array)
+    array = np_floor(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4831,13 +4910,13 @@ def floor_jvp(xp, self, self_t, result):
 
 
 def floor__cpu(self):
-    write(self, write_by(np.floor, self, "floor_", self._array), "floor_")
+    write(self, write_by(np_floor, self, "floor_", self._array), "floor_")
     return self
 
 
 def floor__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.floor, self, "floor_", self._array), "floor_")
+    return record_inplace(None, self, write_by(np_floor, self, "floor_", self._array), "floor_")
 
 
 def floor__node(self):
@@ -4852,16 +4931,16 @@ def floor__record(self):
     node = FloorBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.floor, self, "floor_", self._array), "floor_")
+    record_inplace(node, self, write_by(np_floor, self, "floor_", self._array), "floor_")
     return self
 
 
 def floor_divide_cpu(self, other):
     return wrap(
-        combine(np.floor_divide, self._array, other._array)
+        combine(np_floor_divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.floor_divide(self._array, other._array)
+        else np_floor_divide(self._array, other._array)
     )
 
 
@@ -4879,10 +4958,10 @@ def floor_divide_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np.floor_divide, self._array, other._array)
+        combine(np_floor_divide, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.floor_divide(self._array, other._array)
+        else np_floor_divide(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -4901,7 +4980,7 @@ def floor_divide_record(self, other):
 def floor_divide__cpu(self, other):
     write(
         self,
-        write_by(np.floor_divide, self, "floor_divide_", self._array, other._array),
+        write_by(np_floor_divide, self, "floor_divide_", self._array, other._array),
         "floor_divide_",
     )
     return self
@@ -4912,7 +4991,7 @@ def floor_divide__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.floor_divide, self, "floor_divide_", self._array, other._array),
+        write_by(np_floor_divide, self, "floor_divide_", self._array, other._array),
         "floor_divide_",
     )
 
@@ -4934,14 +5013,14 @@ def floor_divide__record(self, other):
     record_inplace(
         node,
         self,
-        write_by(np.floor_divide, self, "floor_divide_", self._array, other._array),
+        write_by(np_floor_divide, self, "floor_divide_", self._array, other._array),
         "floor_divide_",
     )
     return self
 
 
 def fmax_cpu(self, other):
-    return wrap(kernels.pointwise.fmax(self._array, other._array))
+    return wrap(pointwise_kernels.fmax(self._array, other._array))
 
 
 def fmax_node(self, other):
@@ -4965,7 +5044,7 @@ def fmax_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.pointwise.fmax(self._array, other._array)
+    array = pointwise_kernels.fmax(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -4989,7 +5068,7 @@ def fmax_jvp(xp, self, other, self_t, other_t, result):
 
 
 def fmin_cpu(self, other):
-    return wrap(kernels.pointwise.fmin(self._array, other._array))
+    return wrap(pointwise_kernels.fmin(self._array, other._array))
 
 
 def fmin_node(self, other):
@@ -5013,7 +5092,7 @@ def fmin_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.pointwise.fmin(self._array, other._array)
+    array = pointwise_kernels.fmin(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5038,10 +5117,10 @@ def fmin_jvp(xp, self, other, self_t, other_t, result):
 
 def fmod_cpu(self, other):
     return wrap(
-        combine(np.fmod, self._array, other._array)
+        combine(np_fmod, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.fmod(self._array, other._array)
+        else np_fmod(self._array, other._array)
     )
 
 
@@ -5079,10 +5158,10 @@ def fmod_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np.fmod, self._array, other._array)
+        combine(np_fmod, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.fmod(self._array, other._array)
+        else np_fmod(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5116,14 +5195,14 @@ def fmod_jvp(xp, self, other, self_t, other_t, result):
 
 
 def fmod__cpu(self, other):
-    write(self, write_by(np.fmod, self, "fmod_", self._array, other._array), "fmod_")
+    write(self, write_by(np_fmod, self, "fmod_", self._array, other._array), "fmod_")
     return self
 
 
 def fmod__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.fmod, self, "fmod_", self._array, other._array), "fmod_"
+        None, self, write_by(np_fmod, self, "fmod_", self._array, other._array), "fmod_"
     )
 
 
@@ -5159,13 +5238,13 @@ def fmod__record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    record_inplace(node, self, write_by(np.fmod, self, "fmod_", self._array, other._array), "fmod_")
+    record_inplace(node, self, write_by(np_fmod, self, "fmod_", self._array, other._array), "fmod_")
     node.save_outputs(self)
     return self
 
 
 def frexp_cpu(self):
-    return tuple(map(wrap, np.frexp(self._array)))
+    return tuple(map(wrap, np_frexp(self._array)))
 
 
 def frexp_node(self):
@@ -5179,7 +5258,7 @@ def frexp_record(self):
     node = FrexpBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    mantissa, exponent = recorded_several(node, np.frexp(self._array), (True, False))
+    mantissa, exponent = recorded_several(node, np_frexp(self._array), (True, False))
     node.save_outputs(mantissa, exponent)
     return mantissa, exponent
 
@@ -5194,49 +5273,49 @@ def frexp_jvp(xp, self, self_t, mantissa, exponent):
 
 def gcd_cpu(self, other):
     return wrap(
-        combine(np.gcd, self._array, other._array)
+        combine(np_gcd, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.gcd(self._array, other._array)
+        else np_gcd(self._array, other._array)
     )
 
 
 def gcd__cpu(self, other):
-    write(self, write_by(np.gcd, self, "gcd_", self._array, other._array), "gcd_")
+    write(self, write_by(np_gcd, self, "gcd_", self._array, other._array), "gcd_")
     return self
 
 
 def gcd__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.gcd, self, "gcd_", self._array, other._array), "gcd_"
+        None, self, write_by(np_gcd, self, "gcd_", self._array, other._array), "gcd_"
     )
 
 
 def ge_cpu(self, other):
     return wrap(
-        combine(np.greater_equal, self._array, other._array)
+        combine(np_greater_equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.greater_equal(self._array, other._array)
+        else np_greater_equal(self._array, other._array)
     )
 
 
 def gt_cpu(self, other):
     return wrap(
-        combine(np.greater, self._array, other._array)
+        combine(np_greater, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.greater(self._array, other._array)
+        else np_greater(self._array, other._array)
     )
 
 
 def heaviside_cpu(self, other):
     return wrap(
-        combine(np.heaviside, self._array, other._array)
+        combine(np_heaviside, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.heaviside(self._array, other._array)
+        else np_heaviside(self._array, other._array)
     )
 
 
@@ -5254,10 +5333,10 @@ def heaviside_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np.heaviside, self._array, other._array)
+        combine(np_heaviside, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.heaviside(self._array, other._array)
+        else np_heaviside(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5274,7 +5353,7 @@ def heaviside_record(self, other):
 
 
 def heaviside__cpu(self, other):
-    write(self, write_by(np.heaviside, self, "heaviside_", self._array, other._array), "heaviside_")
+    write(self, write_by(np_heaviside, self, "heaviside_", self._array, other._array), "heaviside_")
     return self
 
 
@@ -5283,7 +5362,7 @@ def heaviside__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.heaviside, self, "heaviside_", self._array, other._array),
+        write_by(np_heaviside, self, "heaviside_", self._array, other._array),
         "heaviside_",
     )
 
@@ -5305,7 +5384,7 @@ def heaviside__record(self, other):
     record_inplace(
         node,
         self,
-        write_by(np.heaviside, self, "heaviside_", self._array, other._array),
+        write_by(np_heaviside, self, "heaviside_", self._array, other._array),
         "heaviside_",
     )
     return self
@@ -5313,10 +5392,10 @@ def heaviside__record(self, other):
 
 def hypot_cpu(self, other):
     return wrap(
-        combine(np.hypot, self._array, other._array)
+        combine(np_hypot, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.hypot(self._array, other._array)
+        else np_hypot(self._array, other._array)
     )
 
 
@@ -5354,10 +5433,10 @@ def hypot_record(self, other):
     else:
         node.self, node.self_v = None, 0
     array = (
-        combine(np.hypot, self._array, other._array)
+        combine(np_hypot, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.hypot(self._array, other._array)
+        else np_hypot(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5388,14 +5467,14 @@ def hypot_jvp(xp, self, other, self_t, other_t, result):
 
 
 def hypot__cpu(self, other):
-    write(self, write_by(np.hypot, self, "hypot_", self._array, other._array), "hypot_")
+    write(self, write_by(np_hypot, self, "hypot_", self._array, other._array), "hypot_")
     return self
 
 
 def hypot__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.hypot, self, "hypot_", self._array, other._array), "hypot_"
+        None, self, write_by(np_hypot, self, "hypot_", self._array, other._array), "hypot_"
     )
 
 
@@ -5432,14 +5511,14 @@ def hypot__record(self, other):
     else:
         node.self, node.self_v = None, 0
     record_inplace(
-        node, self, write_by(np.hypot, self, "hypot_", self._array, other._array), "hypot_"
+        node, self, write_by(np_hypot, self, "hypot_", self._array, other._array), "hypot_"
     )
     node.save_outputs(self)
     return self
 
 
 def imag_cpu(self):
-    return wrap(kernels.pointwise.imag(self._array))
+    return wrap(pointwise_kernels.imag(self._array))
 
 
 def imag_again(xp, base):
@@ -5447,7 +5526,7 @@ def imag_again(xp, base):
 
 
 def imag_view(self):
-    return record_view(None, self, kernels.pointwise.imag(self._array), (imag_again,))
+    return record_view(None, self, pointwise_kernels.imag(self._array), (imag_again,))
 
 
 def imag_node(self):
@@ -5461,7 +5540,7 @@ def imag_record(self):
     node = ImagBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    return record_view(node, self, kernels.pointwise.imag(self._array), (imag_again,))
+    return record_view(node, self, pointwise_kernels.imag(self._array), (imag_again,))
 
 
 def imag_jvp(xp, self, self_t, result):
@@ -5473,44 +5552,44 @@ def imag_jvp(xp, self, self_t, result):
 
 
 def isfinite_cpu(self):
-    return wrap(np.isfinite(self._array))
+    return wrap(np_isfinite(self._array))
 
 
 def isinf_cpu(self):
-    return wrap(np.isinf(self._array))
+    return wrap(np_isinf(self._array))
 
 
 def isnan_cpu(self):
-    return wrap(np.isnan(self._array))
+    return wrap(np_isnan(self._array))
 
 
 def lcm_cpu(self, other):
     return wrap(
-        combine(np.lcm, self._array, other._array)
+        combine(np_lcm, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.lcm(self._array, other._array)
+        else np_lcm(self._array, other._array)
     )
 
 
 def lcm__cpu(self, other):
-    write(self, write_by(np.lcm, self, "lcm_", self._array, other._array), "lcm_")
+    write(self, write_by(np_lcm, self, "lcm_", self._array, other._array), "lcm_")
     return self
 
 
 def lcm__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.lcm, self, "lcm_", self._array, other._array), "lcm_"
+        None, self, write_by(np_lcm, self, "lcm_", self._array, other._array), "lcm_"
     )
 
 
 def ldexp_cpu(self, other):
     return wrap(
-        combine(np.ldexp, self._array, other._array)
+        combine(np_ldexp, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.ldexp(self._array, other._array)
+        else np_ldexp(self._array, other._array)
     )
 
 
@@ -5530,10 +5609,10 @@ def ldexp_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np.ldexp, self._array, other._array)
+        combine(np_ldexp, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.ldexp(self._array, other._array)
+        else np_ldexp(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5558,14 +5637,14 @@ def ldexp_jvp(xp, self, other, self_t, result):
 
 
 def ldexp__cpu(self, other):
-    write(self, write_by(np.ldexp, self, "ldexp_", self._array, other._array), "ldexp_")
+    write(self, write_by(np_ldexp, self, "ldexp_", self._array, other._array), "ldexp_")
     return self
 
 
 def ldexp__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.ldexp, self, "ldexp_", self._array, other._array), "ldexp_"
+        None, self, write_by(np_ldexp, self, "ldexp_", self._array, other._array), "ldexp_"
     )
 
 
@@ -5586,22 +5665,22 @@ def ldexp__record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(
-        node, self, write_by(np.ldexp, self, "ldexp_", self._array, other._array), "ldexp_"
+        node, self, write_by(np_ldexp, self, "ldexp_", self._array, other._array), "ldexp_"
     )
     return self
 
 
 def le_cpu(self, other):
     return wrap(
-        combine(np.less_equal, self._array, other._array)
+        combine(np_less_equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.less_equal(self._array, other._array)
+        else np_less_equal(self._array, other._array)
     )
 
 
 def lerp_cpu(self, end, weight):
-    return wrap(kernels.pointwise.lerp(self._array, end._array, weight._array))
+    return wrap(pointwise_kernels.lerp(self._array, end._array, weight._array))
 
 
 def lerp_node(self, end, weight):
@@ -5647,7 +5726,7 @@ def lerp_record(self, end, weight):
         node.end_v = 0 if end._counter is None else end._counter[0]
     else:
         node.end, node.end_v = None, 0
-    array = kernels.pointwise.lerp(self._array, end._array, weight._array)
+    array = pointwise_kernels.lerp(self._array, end._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5681,14 +5760,14 @@ def lerp_jvp(xp, self, end, weight, self_t, end_t, weight_t, result):
 
 
 def lerp__cpu(self, end, weight):
-    write(self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_")
+    write(self, pointwise_kernels.lerp(self._array, end._array, weight._array), "lerp_")
     return self
 
 
 def lerp__inplace(self, end, weight):
     check_inplace(self, False, end, weight)
     return record_inplace(
-        None, self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_"
+        None, self, pointwise_kernels.lerp(self._array, end._array, weight._array), "lerp_"
     )
 
 
@@ -5735,16 +5814,16 @@ def lerp__record(self, end, weight):
     else:
         node.end, node.end_v = None, 0
     record_inplace(
-        node, self, kernels.pointwise.lerp(self._array, end._array, weight._array), "lerp_"
+        node, self, pointwise_kernels.lerp(self._array, end._array, weight._array), "lerp_"
     )
     return self
 
 
 def log_cpu(self):
     return wrap(
-        spread(np.log, self._array)
+        spread(np_log, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log(self._array)
+        else np_log(self._array)
     )
 
 
@@ -5763,7 +5842,7 @@ def log_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.log, self._array) if self._array.size >= LARGE else np.log(self._array)
+    array = spread(np_log, self._array) if self._array.size >= LARGE else np_log(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5788,9 +5867,9 @@ def log_jvp(xp, self, self_t, result):
 
 def log10_cpu(self):
     return wrap(
-        spread(np.log10, self._array)
+        spread(np_log10, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log10(self._array)
+        else np_log10(self._array)
     )
 
 
@@ -5809,7 +5888,7 @@ def log10_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.log10, self._array) if self._array.size >= LARGE else np.log10(self._array)
+    array = spread(np_log10, self._array) if self._array.size >= LARGE else np_log10(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5833,13 +5912,13 @@ def log10_jvp(xp, self, self_t, result):
 
 
 def log10__cpu(self):
-    write(self, write_by(np.log10, self, "log10_", self._array), "log10_")
+    write(self, write_by(np_log10, self, "log10_", self._array), "log10_")
     return self
 
 
 def log10__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.log10, self, "log10_", self._array), "log10_")
+    return record_inplace(None, self, write_by(np_log10, self, "log10_", self._array), "log10_")
 
 
 def log10__node(self):
@@ -5856,15 +5935,15 @@ def log10__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.log10, self, "log10_", self._array), "log10_")
+    record_inplace(node, self, write_by(np_log10, self, "log10_", self._array), "log10_")
     return self
 
 
 def log1p_cpu(self):
     return wrap(
-        spread(np.log1p, self._array)
+        spread(np_log1p, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log1p(self._array)
+        else np_log1p(self._array)
     )
 
 
@@ -5883,7 +5962,7 @@ def log1p_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.log1p, self._array) if self._array.size >= LARGE else np.log1p(self._array)
+    array = spread(np_log1p, self._array) if self._array.size >= LARGE else np_log1p(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5907,13 +5986,13 @@ def log1p_jvp(xp, self, self_t, result):
 
 
 def log1p__cpu(self):
-    write(self, write_by(np.log1p, self, "log1p_", self._array), "log1p_")
+    write(self, write_by(np_log1p, self, "log1p_", self._array), "log1p_")
     return self
 
 
 def log1p__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.log1p, self, "log1p_", self._array), "log1p_")
+    return record_inplace(None, self, write_by(np_log1p, self, "log1p_", self._array), "log1p_")
 
 
 def log1p__node(self):
@@ -5930,15 +6009,15 @@ def log1p__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.log1p, self, "log1p_", self._array), "log1p_")
+    record_inplace(node, self, write_by(np_log1p, self, "log1p_", self._array), "log1p_")
     return self
 
 
 def log2_cpu(self):
     return wrap(
-        spread(np.log2, self._array)
+        spread(np_log2, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.log2(self._array)
+        else np_log2(self._array)
     )
 
 
@@ -5957,7 +6036,7 @@ def log2_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.log2, self._array) if self._array.size >= LARGE else np.log2(self._array)
+    array = spread(np_log2, self._array) if self._array.size >= LARGE else np_log2(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -5981,13 +6060,13 @@ def log2_jvp(xp, self, self_t, result):
 
 
 def log2__cpu(self):
-    write(self, write_by(np.log2, self, "log2_", self._array), "log2_")
+    write(self, write_by(np_log2, self, "log2_", self._array), "log2_")
     return self
 
 
 def log2__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.log2, self, "log2_", self._array), "log2_")
+    return record_inplace(None, self, write_by(np_log2, self, "log2_", self._array), "log2_")
 
 
 def log2__node(self):
@@ -6004,18 +6083,18 @@ def log2__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.log2, self, "log2_", self._array), "log2_")
+    record_inplace(node, self, write_by(np_log2, self, "log2_", self._array), "log2_")
     return self
 
 
 def log__cpu(self):
-    write(self, write_by(np.log, self, "log_", self._array), "log_")
+    write(self, write_by(np_log, self, "log_", self._array), "log_")
     return self
 
 
 def log__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.log, self, "log_", self._array), "log_")
+    return record_inplace(None, self, write_by(np_log, self, "log_", self._array), "log_")
 
 
 def log__node(self):
@@ -6032,12 +6111,12 @@ def log__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.log, self, "log_", self._array), "log_")
+    record_inplace(node, self, write_by(np_log, self, "log_", self._array), "log_")
     return self
 
 
 def logaddexp_cpu(self, other):
-    return wrap(kernels.logarithms.logaddexp(self._array, other._array))
+    return wrap(logarithms_kernels.logaddexp(self._array, other._array))
 
 
 def logaddexp_node(self, other):
@@ -6061,7 +6140,7 @@ def logaddexp_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.logarithms.logaddexp(self._array, other._array)
+    array = logarithms_kernels.logaddexp(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6090,10 +6169,10 @@ def logaddexp_jvp(xp, self, other, self_t, other_t, result):
 
 def logaddexp2_cpu(self, other):
     return wrap(
-        combine(np.logaddexp2, self._array, other._array)
+        combine(np_logaddexp2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.logaddexp2(self._array, other._array)
+        else np_logaddexp2(self._array, other._array)
     )
 
 
@@ -6119,10 +6198,10 @@ def logaddexp2_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np.logaddexp2, self._array, other._array)
+        combine(np_logaddexp2, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.logaddexp2(self._array, other._array)
+        else np_logaddexp2(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -6154,46 +6233,46 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
 def logical_and_cpu(self, other):
     return wrap(
-        combine(np.logical_and, self._array, other._array)
+        combine(np_logical_and, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.logical_and(self._array, other._array)
+        else np_logical_and(self._array, other._array)
     )
 
 
 def logical_not_cpu(self):
-    return wrap(np.logical_not(self._array))
+    return wrap(np_logical_not(self._array))
 
 
 def logical_or_cpu(self, other):
     return wrap(
-        combine(np.logical_or, self._array, other._array)
+        combine(np_logical_or, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.logical_or(self._array, other._array)
+        else np_logical_or(self._array, other._array)
     )
 
 
 def logical_xor_cpu(self, other):
     return wrap(
-        combine(np.logical_xor, self._array, other._array)
+        combine(np_logical_xor, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.logical_xor(self._array, other._array)
+        else np_logical_xor(self._array, other._array)
     )
 
 
 def lt_cpu(self, other):
     return wrap(
-        combine(np.less, self._array, other._array)
+        combine(np_less, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.less(self._array, other._array)
+        else np_less(self._array, other._array)
     )
 
 
 def maximum_cpu(self, other):
-    return wrap(kernels.pointwise.maximum(self._array, other._array))
+    return wrap(pointwise_kernels.maximum(self._array, other._array))
 
 
 def maximum_node(self, other):
@@ -6217,7 +6296,7 @@ def maximum_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.pointwise.maximum(self._array, other._array)
+    array = pointwise_kernels.maximum(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6247,14 +6326,14 @@ def maximum_jvp(xp, self, other, self_t, other_t, result):
 
 
 def maximum__cpu(self, other):
-    write(self, kernels.pointwise.maximum(self._array, other._array), "maximum_")
+    write(self, pointwise_kernels.maximum(self._array, other._array), "maximum_")
     return self
 
 
 def maximum__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, kernels.pointwise.maximum(self._array, other._array), "maximum_"
+        None, self, pointwise_kernels.maximum(self._array, other._array), "maximum_"
     )
 
 
@@ -6278,12 +6357,12 @@ def maximum__record(self, other):
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, kernels.pointwise.maximum(self._array, other._array), "maximum_")
+    record_inplace(node, self, pointwise_kernels.maximum(self._array, other._array), "maximum_")
     return self
 
 
 def minimum_cpu(self, other):
-    return wrap(kernels.pointwise.minimum(self._array, other._array))
+    return wrap(pointwise_kernels.minimum(self._array, other._array))
 
 
 def minimum_node(self, other):
@@ -6307,7 +6386,7 @@ def minimum_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.pointwise.minimum(self._array, other._array)
+    array = pointwise_kernels.minimum(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6337,14 +6416,14 @@ def minimum_jvp(xp, self, other, self_t, other_t, result):
 
 
 def minimum__cpu(self, other):
-    write(self, kernels.pointwise.minimum(self._array, other._array), "minimum_")
+    write(self, pointwise_kernels.minimum(self._array, other._array), "minimum_")
     return self
 
 
 def minimum__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, kernels.pointwise.minimum(self._array, other._array), "minimum_"
+        None, self, pointwise_kernels.minimum(self._array, other._array), "minimum_"
     )
 
 
@@ -6368,12 +6447,12 @@ def minimum__record(self, other):
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, kernels.pointwise.minimum(self._array, other._array), "minimum_")
+    record_inplace(node, self, pointwise_kernels.minimum(self._array, other._array), "minimum_")
     return self
 
 
 def modf_cpu(self):
-    return tuple(map(wrap, np.modf(self._array)))
+    return tuple(map(wrap, np_modf(self._array)))
 
 
 def modf_node(self):
@@ -6387,7 +6466,7 @@ def modf_record(self):
     node = ModfBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    return recorded_several(node, np.modf(self._array), (True, True))
+    return recorded_several(node, np_modf(self._array), (True, True))
 
 
 def modf_jvp(xp, self, self_t, fractional, integral):
@@ -6401,10 +6480,10 @@ def modf_jvp(xp, self, self_t, fractional, integral):
 
 def mul_cpu(self, other):
     return wrap(
-        combine(np.multiply, self._array, other._array)
+        combine(np_multiply, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.multiply(self._array, other._array)
+        else np_multiply(self._array, other._array)
     )
 
 
@@ -6442,7 +6521,7 @@ def mul_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np.multiply, self._array, other._array)
+        combine(np_multiply, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array * other._array
@@ -6474,14 +6553,14 @@ def mul_jvp(xp, self, other, self_t, other_t, result):
 
 
 def mul__cpu(self, other):
-    write(self, write_by(np.multiply, self, "mul_", self._array, other._array), "mul_")
+    write(self, write_by(np_multiply, self, "mul_", self._array, other._array), "mul_")
     return self
 
 
 def mul__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.multiply, self, "mul_", self._array, other._array), "mul_"
+        None, self, write_by(np_multiply, self, "mul_", self._array, other._array), "mul_"
     )
 
 
@@ -6518,13 +6597,13 @@ def mul__record(self, other):
     else:
         node.other, node.other_v = None, 0
     record_inplace(
-        node, self, write_by(np.multiply, self, "mul_", self._array, other._array), "mul_"
+        node, self, write_by(np_multiply, self, "mul_", self._array, other._array), "mul_"
     )
     return self
 
 
 def nan_to_num_cpu(self, *, nan=0.0, posinf=None, neginf=None):
-    return wrap(np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf))
+    return wrap(np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf))
 
 
 def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
@@ -6542,7 +6621,7 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf)
+    array = np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6566,14 +6645,14 @@ def nan_to_num_jvp(xp, self, nan, posinf, neginf, self_t, result):
 
 
 def nan_to_num__cpu(self, *, nan=0.0, posinf=None, neginf=None):
-    write(self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_")
+    write(self, np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_")
     return self
 
 
 def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, False)
     return record_inplace(
-        None, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
+        None, self, np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
     )
 
 
@@ -6592,22 +6671,22 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(
-        node, self, np.nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
+        node, self, np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
     )
     return self
 
 
 def ne_cpu(self, other):
     return wrap(
-        combine(np.not_equal, self._array, other._array)
+        combine(np_not_equal, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.not_equal(self._array, other._array)
+        else np_not_equal(self._array, other._array)
     )
 
 
 def neg_cpu(self):
-    return wrap(np.negative(self._array))
+    return wrap(np_negative(self._array))
 
 
 def neg_node(self):
@@ -6645,13 +6724,13 @@ def neg_jvp(xp, self, self_t, result):
 
 
 def neg__cpu(self):
-    write(self, write_by(np.negative, self, "neg_", self._array), "neg_")
+    write(self, write_by(np_negative, self, "neg_", self._array), "neg_")
     return self
 
 
 def neg__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.negative, self, "neg_", self._array), "neg_")
+    return record_inplace(None, self, write_by(np_negative, self, "neg_", self._array), "neg_")
 
 
 def neg__node(self):
@@ -6666,16 +6745,16 @@ def neg__record(self):
     node = NegBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.negative, self, "neg_", self._array), "neg_")
+    record_inplace(node, self, write_by(np_negative, self, "neg_", self._array), "neg_")
     return self
 
 
 def nextafter_cpu(self, other):
     return wrap(
-        combine(np.nextafter, self._array, other._array)
+        combine(np_nextafter, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.nextafter(self._array, other._array)
+        else np_nextafter(self._array, other._array)
     )
 
 
@@ -6693,10 +6772,10 @@ def nextafter_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np.nextafter, self._array, other._array)
+        combine(np_nextafter, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.nextafter(self._array, other._array)
+        else np_nextafter(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -6713,7 +6792,7 @@ def nextafter_record(self, other):
 
 
 def nextafter__cpu(self, other):
-    write(self, write_by(np.nextafter, self, "nextafter_", self._array, other._array), "nextafter_")
+    write(self, write_by(np_nextafter, self, "nextafter_", self._array, other._array), "nextafter_")
     return self
 
 
@@ -6722,7 +6801,7 @@ def nextafter__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.nextafter, self, "nextafter_", self._array, other._array),
+        write_by(np_nextafter, self, "nextafter_", self._array, other._array),
         "nextafter_",
     )
 
@@ -6744,14 +6823,14 @@ def nextafter__record(self, other):
     record_inplace(
         node,
         self,
-        write_by(np.nextafter, self, "nextafter_", self._array, other._array),
+        write_by(np_nextafter, self, "nextafter_", self._array, other._array),
         "nextafter_",
     )
     return self
 
 
 def polar_cpu(self, other):
-    return wrap(kernels.pointwise.polar(self._array, other._array))
+    return wrap(pointwise_kernels.polar(self._array, other._array))
 
 
 def polar_node(self, other):
@@ -6777,7 +6856,7 @@ def polar_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    array = kernels.pointwise.polar(self._array, other._array)
+    array = pointwise_kernels.polar(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6810,7 +6889,7 @@ def polar_jvp(xp, self, other, self_t, other_t, result):
 
 
 def positive_cpu(self):
-    return wrap(np.positive(self._array))
+    return wrap(np_positive(self._array))
 
 
 def positive_node(self):
@@ -6824,7 +6903,7 @@ def positive_record(self):
     node = PositiveBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.positive(self._array)
+    array = np_positive(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6848,7 +6927,7 @@ def positive_jvp(xp, self, self_t, result):
 
 
 def pow_cpu(self, other):
-    return wrap(kernels.pointwise.pow(self._array, other._array))
+    return wrap(pointwise_kernels.pow(self._array, other._array))
 
 
 def pow_node(self, other):
@@ -6872,7 +6951,7 @@ def pow_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.pointwise.pow(self._array, other._array)
+    array = pointwise_kernels.pow(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6905,13 +6984,13 @@ def pow_jvp(xp, self, other, self_t, other_t, result):
 
 
 def pow__cpu(self, other):
-    write(self, kernels.pointwise.pow(self._array, other._array), "pow_")
+    write(self, pointwise_kernels.pow(self._array, other._array), "pow_")
     return self
 
 
 def pow__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, kernels.pointwise.pow(self._array, other._array), "pow_")
+    return record_inplace(None, self, pointwise_kernels.pow(self._array, other._array), "pow_")
 
 
 def pow__node(self, other):
@@ -6934,13 +7013,13 @@ def pow__record(self, other):
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, kernels.pointwise.pow(self._array, other._array), "pow_")
+    record_inplace(node, self, pointwise_kernels.pow(self._array, other._array), "pow_")
     node.save_outputs(self)
     return self
 
 
 def rad2deg_cpu(self):
-    return wrap(np.rad2deg(self._array))
+    return wrap(np_rad2deg(self._array))
 
 
 def rad2deg_node(self):
@@ -6954,7 +7033,7 @@ def rad2deg_record(self):
     node = Rad2DegBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.rad2deg(self._array)
+    array = np_rad2deg(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6978,14 +7057,14 @@ def rad2deg_jvp(xp, self, self_t, result):
 
 
 def rad2deg__cpu(self):
-    write(self, write_by(np.rad2deg, self, "rad2deg_", self._array), "rad2deg_")
+    write(self, write_by(np_rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
 
 
 def rad2deg__inplace(self):
     check_inplace(self, False)
     return record_inplace(
-        None, self, write_by(np.rad2deg, self, "rad2deg_", self._array), "rad2deg_"
+        None, self, write_by(np_rad2deg, self, "rad2deg_", self._array), "rad2deg_"
     )
 
 
@@ -7001,12 +7080,12 @@ def rad2deg__record(self):
     node = Rad2DegBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.rad2deg, self, "rad2deg_", self._array), "rad2deg_")
+    record_inplace(node, self, write_by(np_rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
 
 
 def real_cpu(self):
-    return wrap(kernels.pointwise.real(self._array))
+    return wrap(pointwise_kernels.real(self._array))
 
 
 def real_again(xp, base):
@@ -7014,7 +7093,7 @@ def real_again(xp, base):
 
 
 def real_view(self):
-    return record_view(None, self, kernels.pointwise.real(self._array), (real_again,))
+    return record_view(None, self, pointwise_kernels.real(self._array), (real_again,))
 
 
 def real_node(self):
@@ -7028,7 +7107,7 @@ def real_record(self):
     node = RealBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    return record_view(node, self, kernels.pointwise.real(self._array), (real_again,))
+    return record_view(node, self, pointwise_kernels.real(self._array), (real_again,))
 
 
 def real_jvp(xp, self, self_t, result):
@@ -7040,7 +7119,7 @@ def real_jvp(xp, self, self_t, result):
 
 
 def reciprocal_cpu(self):
-    return wrap(np.reciprocal(self._array))
+    return wrap(np_reciprocal(self._array))
 
 
 def reciprocal_node(self):
@@ -7054,7 +7133,7 @@ def reciprocal_record(self):
     node = ReciprocalBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.reciprocal(self._array)
+    array = np_reciprocal(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7080,14 +7159,14 @@ def reciprocal_jvp(xp, self, self_t, result):
 
 
 def reciprocal__cpu(self):
-    write(self, write_by(np.reciprocal, self, "reciprocal_", self._array), "reciprocal_")
+    write(self, write_by(np_reciprocal, self, "reciprocal_", self._array), "reciprocal_")
     return self
 
 
 def reciprocal__inplace(self):
     check_inplace(self, False)
     return record_inplace(
-        None, self, write_by(np.reciprocal, self, "reciprocal_", self._array), "reciprocal_"
+        None, self, write_by(np_reciprocal, self, "reciprocal_", self._array), "reciprocal_"
     )
 
 
@@ -7104,7 +7183,7 @@ def reciprocal__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     record_inplace(
-        node, self, write_by(np.reciprocal, self, "reciprocal_", self._array), "reciprocal_"
+        node, self, write_by(np_reciprocal, self, "reciprocal_", self._array), "reciprocal_"
     )
     node.save_outputs(self)
     return self
@@ -7112,10 +7191,10 @@ def reciprocal__record(self):
 
 def remainder_cpu(self, other):
     return wrap(
-        combine(np.remainder, self._array, other._array)
+        combine(np_remainder, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.remainder(self._array, other._array)
+        else np_remainder(self._array, other._array)
     )
 
 
@@ -7153,10 +7232,10 @@ def remainder_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np.remainder, self._array, other._array)
+        combine(np_remainder, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.remainder(self._array, other._array)
+        else np_remainder(self._array, other._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -7190,7 +7269,7 @@ def remainder_jvp(xp, self, other, self_t, other_t, result):
 
 
 def remainder__cpu(self, other):
-    write(self, write_by(np.remainder, self, "remainder_", self._array, other._array), "remainder_")
+    write(self, write_by(np_remainder, self, "remainder_", self._array, other._array), "remainder_")
     return self
 
 
@@ -7199,7 +7278,7 @@ def remainder__inplace(self, other):
     return record_inplace(
         None,
         self,
-        write_by(np.remainder, self, "remainder_", self._array, other._array),
+        write_by(np_remainder, self, "remainder_", self._array, other._array),
         "remainder_",
     )
 
@@ -7239,7 +7318,7 @@ def remainder__record(self, other):
     record_inplace(
         node,
         self,
-        write_by(np.remainder, self, "remainder_", self._array, other._array),
+        write_by(np_remainder, self, "remainder_", self._array, other._array),
         "remainder_",
     )
     node.save_outputs(self)
@@ -7247,7 +7326,7 @@ def remainder__record(self, other):
 
 
 def rint_cpu(self):
-    return wrap(np.rint(self._array))
+    return wrap(np_rint(self._array))
 
 
 def rint_node(self):
@@ -7261,7 +7340,7 @@ def rint_record(self):
     node = RintBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.rint(self._array)
+    array = np_rint(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7285,13 +7364,13 @@ def rint_jvp(xp, self, self_t, result):
 
 
 def rint__cpu(self):
-    write(self, write_by(np.rint, self, "rint_", self._array), "rint_")
+    write(self, write_by(np_rint, self, "rint_", self._array), "rint_")
     return self
 
 
 def rint__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.rint, self, "rint_", self._array), "rint_")
+    return record_inplace(None, self, write_by(np_rint, self, "rint_", self._array), "rint_")
 
 
 def rint__node(self):
@@ -7306,12 +7385,12 @@ def rint__record(self):
     node = RintBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.rint, self, "rint_", self._array), "rint_")
+    record_inplace(node, self, write_by(np_rint, self, "rint_", self._array), "rint_")
     return self
 
 
 def round_cpu(self, decimals=0):
-    return wrap(np.round(self._array, decimals=decimals))
+    return wrap(np_round(self._array, decimals=decimals))
 
 
 def round_node(self, decimals=0):
@@ -7325,7 +7404,7 @@ def round_record(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.round(self._array, decimals=decimals)
+    array = np_round(self._array, decimals=decimals)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7349,13 +7428,13 @@ def round_jvp(xp, self, decimals, self_t, result):
 
 
 def round__cpu(self, decimals=0):
-    write(self, np.round(self._array, decimals=decimals), "round_")
+    write(self, np_round(self._array, decimals=decimals), "round_")
     return self
 
 
 def round__inplace(self, decimals=0):
     check_inplace(self, False)
-    return record_inplace(None, self, np.round(self._array, decimals=decimals), "round_")
+    return record_inplace(None, self, np_round(self._array, decimals=decimals), "round_")
 
 
 def round__node(self, decimals=0):
@@ -7370,12 +7449,12 @@ def round__record(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, np.round(self._array, decimals=decimals), "round_")
+    record_inplace(node, self, np_round(self._array, decimals=decimals), "round_")
     return self
 
 
 def sign_cpu(self):
-    return wrap(np.sign(self._array))
+    return wrap(np_sign(self._array))
 
 
 def sign_node(self):
@@ -7393,7 +7472,7 @@ def sign_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = np.sign(self._array)
+    array = np_sign(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7419,13 +7498,13 @@ def sign_jvp(xp, self, self_t, result):
 
 
 def sign__cpu(self):
-    write(self, write_by(np.sign, self, "sign_", self._array), "sign_")
+    write(self, write_by(np_sign, self, "sign_", self._array), "sign_")
     return self
 
 
 def sign__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.sign, self, "sign_", self._array), "sign_")
+    return record_inplace(None, self, write_by(np_sign, self, "sign_", self._array), "sign_")
 
 
 def sign__node(self):
@@ -7442,20 +7521,20 @@ def sign__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.sign, self, "sign_", self._array), "sign_")
+    record_inplace(node, self, write_by(np_sign, self, "sign_", self._array), "sign_")
     node.save_outputs(self)
     return self
 
 
 def signbit_cpu(self):
-    return wrap(np.signbit(self._array))
+    return wrap(np_signbit(self._array))
 
 
 def sin_cpu(self):
     return wrap(
-        spread(np.sin, self._array)
+        spread(np_sin, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sin(self._array)
+        else np_sin(self._array)
     )
 
 
@@ -7474,7 +7553,7 @@ def sin_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.sin, self._array) if self._array.size >= LARGE else np.sin(self._array)
+    array = spread(np_sin, self._array) if self._array.size >= LARGE else np_sin(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7498,13 +7577,13 @@ def sin_jvp(xp, self, self_t, result):
 
 
 def sin__cpu(self):
-    write(self, write_by(np.sin, self, "sin_", self._array), "sin_")
+    write(self, write_by(np_sin, self, "sin_", self._array), "sin_")
     return self
 
 
 def sin__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.sin, self, "sin_", self._array), "sin_")
+    return record_inplace(None, self, write_by(np_sin, self, "sin_", self._array), "sin_")
 
 
 def sin__node(self):
@@ -7521,12 +7600,12 @@ def sin__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.sin, self, "sin_", self._array), "sin_")
+    record_inplace(node, self, write_by(np_sin, self, "sin_", self._array), "sin_")
     return self
 
 
 def sinc_cpu(self):
-    return wrap(np.sinc(self._array))
+    return wrap(np_sinc(self._array))
 
 
 def sinc_node(self):
@@ -7544,7 +7623,7 @@ def sinc_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = np.sinc(self._array)
+    array = np_sinc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7568,13 +7647,13 @@ def sinc_jvp(xp, self, self_t, result):
 
 
 def sinc__cpu(self):
-    write(self, write_by(np.sinc, self, "sinc_", self._array), "sinc_")
+    write(self, write_by(np_sinc, self, "sinc_", self._array), "sinc_")
     return self
 
 
 def sinc__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.sinc, self, "sinc_", self._array), "sinc_")
+    return record_inplace(None, self, write_by(np_sinc, self, "sinc_", self._array), "sinc_")
 
 
 def sinc__node(self):
@@ -7591,15 +7670,15 @@ def sinc__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.sinc, self, "sinc_", self._array), "sinc_")
+    record_inplace(node, self, write_by(np_sinc, self, "sinc_", self._array), "sinc_")
     return self
 
 
 def sinh_cpu(self):
     return wrap(
-        spread(np.sinh, self._array)
+        spread(np_sinh, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.sinh(self._array)
+        else np_sinh(self._array)
     )
 
 
@@ -7618,7 +7697,7 @@ def sinh_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = spread(np.sinh, self._array) if self._array.size >= LARGE else np.sinh(self._array)
+    array = spread(np_sinh, self._array) if self._array.size >= LARGE else np_sinh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7642,13 +7721,13 @@ def sinh_jvp(xp, self, self_t, result):
 
 
 def sinh__cpu(self):
-    write(self, write_by(np.sinh, self, "sinh_", self._array), "sinh_")
+    write(self, write_by(np_sinh, self, "sinh_", self._array), "sinh_")
     return self
 
 
 def sinh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.sinh, self, "sinh_", self._array), "sinh_")
+    return record_inplace(None, self, write_by(np_sinh, self, "sinh_", self._array), "sinh_")
 
 
 def sinh__node(self):
@@ -7665,12 +7744,12 @@ def sinh__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.sinh, self, "sinh_", self._array), "sinh_")
+    record_inplace(node, self, write_by(np_sinh, self, "sinh_", self._array), "sinh_")
     return self
 
 
 def sqrt_cpu(self):
-    return wrap(np.sqrt(self._array))
+    return wrap(np_sqrt(self._array))
 
 
 def sqrt_node(self):
@@ -7684,7 +7763,7 @@ def sqrt_record(self):
     node = SqrtBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.sqrt(self._array)
+    array = np_sqrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7710,13 +7789,13 @@ def sqrt_jvp(xp, self, self_t, result):
 
 
 def sqrt__cpu(self):
-    write(self, write_by(np.sqrt, self, "sqrt_", self._array), "sqrt_")
+    write(self, write_by(np_sqrt, self, "sqrt_", self._array), "sqrt_")
     return self
 
 
 def sqrt__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.sqrt, self, "sqrt_", self._array), "sqrt_")
+    return record_inplace(None, self, write_by(np_sqrt, self, "sqrt_", self._array), "sqrt_")
 
 
 def sqrt__node(self):
@@ -7731,13 +7810,13 @@ def sqrt__record(self):
     node = SqrtBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.sqrt, self, "sqrt_", self._array), "sqrt_")
+    record_inplace(node, self, write_by(np_sqrt, self, "sqrt_", self._array), "sqrt_")
     node.save_outputs(self)
     return self
 
 
 def square_cpu(self):
-    return wrap(np.square(self._array))
+    return wrap(np_square(self._array))
 
 
 def square_node(self):
@@ -7755,7 +7834,7 @@ def square_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = np.square(self._array)
+    array = np_square(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7779,13 +7858,13 @@ def square_jvp(xp, self, self_t, result):
 
 
 def square__cpu(self):
-    write(self, write_by(np.square, self, "square_", self._array), "square_")
+    write(self, write_by(np_square, self, "square_", self._array), "square_")
     return self
 
 
 def square__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.square, self, "square_", self._array), "square_")
+    return record_inplace(None, self, write_by(np_square, self, "square_", self._array), "square_")
 
 
 def square__node(self):
@@ -7802,16 +7881,16 @@ def square__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, write_by(np.square, self, "square_", self._array), "square_")
+    record_inplace(node, self, write_by(np_square, self, "square_", self._array), "square_")
     return self
 
 
 def sub_cpu(self, other):
     return wrap(
-        combine(np.subtract, self._array, other._array)
+        combine(np_subtract, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
-        else np.subtract(self._array, other._array)
+        else np_subtract(self._array, other._array)
     )
 
 
@@ -7829,7 +7908,7 @@ def sub_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np.subtract, self._array, other._array)
+        combine(np_subtract, self._array, other._array)
         if type(self._array) is type(other._array) is ndarray
         and (self._array.size > WIDE or other._array.size > WIDE)
         else self._array - other._array
@@ -7861,14 +7940,14 @@ def sub_jvp(xp, self, other, self_t, other_t, result):
 
 
 def sub__cpu(self, other):
-    write(self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_")
+    write(self, write_by(np_subtract, self, "sub_", self._array, other._array), "sub_")
     return self
 
 
 def sub__inplace(self, other):
     check_inplace(self, False, other)
     return record_inplace(
-        None, self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_"
+        None, self, write_by(np_subtract, self, "sub_", self._array, other._array), "sub_"
     )
 
 
@@ -7887,16 +7966,16 @@ def sub__record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     record_inplace(
-        node, self, write_by(np.subtract, self, "sub_", self._array, other._array), "sub_"
+        node, self, write_by(np_subtract, self, "sub_", self._array, other._array), "sub_"
     )
     return self
 
 
 def tan_cpu(self):
     return wrap(
-        spread(np.tan, self._array)
+        spread(np_tan, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tan(self._array)
+        else np_tan(self._array)
     )
 
 
@@ -7911,7 +7990,7 @@ def tan_record(self):
     node = TanBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = spread(np.tan, self._array) if self._array.size >= LARGE else np.tan(self._array)
+    array = spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -7937,13 +8016,13 @@ def tan_jvp(xp, self, self_t, result):
 
 
 def tan__cpu(self):
-    write(self, write_by(np.tan, self, "tan_", self._array), "tan_")
+    write(self, write_by(np_tan, self, "tan_", self._array), "tan_")
     return self
 
 
 def tan__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.tan, self, "tan_", self._array), "tan_")
+    return record_inplace(None, self, write_by(np_tan, self, "tan_", self._array), "tan_")
 
 
 def tan__node(self):
@@ -7958,16 +8037,16 @@ def tan__record(self):
     node = TanBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.tan, self, "tan_", self._array), "tan_")
+    record_inplace(node, self, write_by(np_tan, self, "tan_", self._array), "tan_")
     node.save_outputs(self)
     return self
 
 
 def tanh_cpu(self):
     return wrap(
-        spread(np.tanh, self._array)
+        spread(np_tanh, self._array)
         if type(self._array) is ndarray and self._array.size >= LARGE
-        else np.tanh(self._array)
+        else np_tanh(self._array)
     )
 
 
@@ -7982,7 +8061,7 @@ def tanh_record(self):
     node = TanhBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = spread(np.tanh, self._array) if self._array.size >= LARGE else np.tanh(self._array)
+    array = spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -8008,13 +8087,13 @@ def tanh_jvp(xp, self, self_t, result):
 
 
 def tanh__cpu(self):
-    write(self, write_by(np.tanh, self, "tanh_", self._array), "tanh_")
+    write(self, write_by(np_tanh, self, "tanh_", self._array), "tanh_")
     return self
 
 
 def tanh__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.tanh, self, "tanh_", self._array), "tanh_")
+    return record_inplace(None, self, write_by(np_tanh, self, "tanh_", self._array), "tanh_")
 
 
 def tanh__node(self):
@@ -8029,13 +8108,13 @@ def tanh__record(self):
     node = TanhBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.tanh, self, "tanh_", self._array), "tanh_")
+    record_inplace(node, self, write_by(np_tanh, self, "tanh_", self._array), "tanh_")
     node.save_outputs(self)
     return self
 
 
 def trunc_cpu(self):
-    return wrap(np.trunc(self._array))
+    return wrap(np_trunc(self._array))
 
 
 def trunc_node(self):
@@ -8049,7 +8128,7 @@ def trunc_record(self):
     node = TruncBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = np.trunc(self._array)
+    array = np_trunc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -8073,13 +8152,13 @@ def trunc_jvp(xp, self, self_t, result):
 
 
 def trunc__cpu(self):
-    write(self, write_by(np.trunc, self, "trunc_", self._array), "trunc_")
+    write(self, write_by(np_trunc, self, "trunc_", self._array), "trunc_")
     return self
 
 
 def trunc__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, write_by(np.trunc, self, "trunc_", self._array), "trunc_")
+    return record_inplace(None, self, write_by(np_trunc, self, "trunc_", self._array), "trunc_")
 
 
 def trunc__node(self):
@@ -8094,12 +8173,12 @@ def trunc__record(self):
     node = TruncBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, write_by(np.trunc, self, "trunc_", self._array), "trunc_")
+    record_inplace(node, self, write_by(np_trunc, self, "trunc_", self._array), "trunc_")
     return self
 
 
 def view_as_complex_cpu(self):
-    return wrap(kernels.pointwise.view_as_complex(self._array))
+    return wrap(pointwise_kernels.view_as_complex(self._array))
 
 
 def view_as_complex_again(xp, base):
@@ -8108,7 +8187,7 @@ def view_as_complex_again(xp, base):
 
 def view_as_complex_view(self):
     return record_view(
-        None, self, kernels.pointwise.view_as_complex(self._array), (view_as_complex_again,)
+        None, self, pointwise_kernels.view_as_complex(self._array), (view_as_complex_again,)
     )
 
 
@@ -8124,7 +8203,7 @@ def view_as_complex_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
-        node, self, kernels.pointwise.view_as_complex(self._array), (view_as_complex_again,)
+        node, self, pointwise_kernels.view_as_complex(self._array), (view_as_complex_again,)
     )
 
 
@@ -8137,7 +8216,7 @@ def view_as_complex_jvp(xp, self, self_t, result):
 
 
 def view_as_real_cpu(self):
-    return wrap(kernels.pointwise.view_as_real(self._array))
+    return wrap(pointwise_kernels.view_as_real(self._array))
 
 
 def view_as_real_again(xp, base):
@@ -8146,7 +8225,7 @@ def view_as_real_again(xp, base):
 
 def view_as_real_view(self):
     return record_view(
-        None, self, kernels.pointwise.view_as_real(self._array), (view_as_real_again,)
+        None, self, pointwise_kernels.view_as_real(self._array), (view_as_real_again,)
     )
 
 
@@ -8162,7 +8241,7 @@ def view_as_real_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
-        node, self, kernels.pointwise.view_as_real(self._array), (view_as_real_again,)
+        node, self, pointwise_kernels.view_as_real(self._array), (view_as_real_again,)
     )
 
 
@@ -8175,7 +8254,7 @@ def view_as_real_jvp(xp, self, self_t, result):
 
 
 def where_cpu(condition, self, other):
-    return wrap(np.where(condition._array, self._array, other._array))
+    return wrap(np_where(condition._array, self._array, other._array))
 
 
 def where_node(condition, self, other):
@@ -8195,7 +8274,7 @@ def where_record(condition, self, other):
     node._hooks = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
-    array = np.where(condition._array, self._array, other._array)
+    array = np_where(condition._array, self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -8550,7 +8629,7 @@ register(
     jvp=_sgn_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.pointwise.sgn,
+    array_function=pointwise_kernels.sgn,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise._sgn,
@@ -8563,7 +8642,7 @@ register(
     jvp=abs_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.absolute,
+    array_function=np_absolute,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.abs,
@@ -8587,7 +8666,7 @@ register(
     jvp=acos_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.arccos,
+    array_function=np_arccos,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.acos,
@@ -8611,7 +8690,7 @@ register(
     jvp=acosh_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.arccosh,
+    array_function=np_arccosh,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.acosh,
@@ -8636,7 +8715,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.add,
+    array_function=np_add,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.add,
@@ -8661,7 +8740,7 @@ register(
     jvp=angle_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.angle,
+    array_function=np_angle,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.angle,
@@ -8674,7 +8753,7 @@ register(
     jvp=asin_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.arcsin,
+    array_function=np_arcsin,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.asin,
@@ -8698,7 +8777,7 @@ register(
     jvp=asinh_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.arcsinh,
+    array_function=np_arcsinh,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.asinh,
@@ -8722,7 +8801,7 @@ register(
     jvp=astype_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.pointwise.astype,
+    array_function=pointwise_kernels.astype,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise._astype,
@@ -8735,7 +8814,7 @@ register(
     jvp=atan_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.arctan,
+    array_function=np_arctan,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.atan,
@@ -8749,7 +8828,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.arctan2,
+    array_function=np_arctan2,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.atan2,
@@ -8785,7 +8864,7 @@ register(
     jvp=atanh_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.arctanh,
+    array_function=np_arctanh,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.atanh,
@@ -8804,7 +8883,7 @@ register(
 register(
     operators.bitwise_and,
     cpu=bitwise_and_cpu,
-    array_function=np.bitwise_and,
+    array_function=np_bitwise_and,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.bitwise_and,
@@ -8819,7 +8898,7 @@ register(
 register(
     operators.bitwise_left_shift,
     cpu=bitwise_left_shift_cpu,
-    array_function=np.left_shift,
+    array_function=np_left_shift,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.bitwise_left_shift,
@@ -8834,7 +8913,7 @@ register(
 register(
     operators.bitwise_not,
     cpu=bitwise_not_cpu,
-    array_function=np.bitwise_not,
+    array_function=np_bitwise_not,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.bitwise_invert,
@@ -8849,7 +8928,7 @@ register(
 register(
     operators.bitwise_or,
     cpu=bitwise_or_cpu,
-    array_function=np.bitwise_or,
+    array_function=np_bitwise_or,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.bitwise_or,
@@ -8864,7 +8943,7 @@ register(
 register(
     operators.bitwise_right_shift,
     cpu=bitwise_right_shift_cpu,
-    array_function=np.right_shift,
+    array_function=np_right_shift,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.bitwise_right_shift,
@@ -8879,7 +8958,7 @@ register(
 register(
     operators.bitwise_xor,
     cpu=bitwise_xor_cpu,
-    array_function=np.bitwise_xor,
+    array_function=np_bitwise_xor,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.bitwise_xor,
@@ -8899,7 +8978,7 @@ register(
     jvp=cbrt_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.cbrt,
+    array_function=np_cbrt,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.cbrt,
@@ -8923,7 +9002,7 @@ register(
     jvp=ceil_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.ceil,
+    array_function=np_ceil,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.ceil,
@@ -8947,7 +9026,7 @@ register(
     jvp=clamp_jvp,
     tangents=(0, 1, 2),
     form="elementwise",
-    array_function=kernels.pointwise.clamp,
+    array_function=pointwise_kernels.clamp,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.clip,
@@ -8971,7 +9050,7 @@ register(
     jvp=clone_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.pointwise.clone,
+    array_function=pointwise_kernels.clone,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.clone,
@@ -8984,7 +9063,7 @@ register(
     jvp=complex_jvp,
     tangents=(0, 1),
     form="elementwise",
-    array_function=kernels.pointwise.complex,
+    array_function=pointwise_kernels.complex,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.complex,
@@ -8997,7 +9076,7 @@ register(
     jvp=conjugate_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.conjugate,
+    array_function=np_conjugate,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.conj,
@@ -9010,7 +9089,7 @@ register(
     jvp=copysign_jvp,
     tangents=(0, 1),
     form="elementwise",
-    array_function=np.copysign,
+    array_function=np_copysign,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.copysign,
@@ -9034,7 +9113,7 @@ register(
     jvp=cos_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.cos,
+    array_function=np_cos,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.cos,
@@ -9058,7 +9137,7 @@ register(
     jvp=cosh_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.cosh,
+    array_function=np_cosh,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.cosh,
@@ -9082,7 +9161,7 @@ register(
     jvp=deg2rad_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.deg2rad,
+    array_function=np_deg2rad,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.deg2rad,
@@ -9107,7 +9186,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.divide,
+    array_function=np_divide,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.divide,
@@ -9127,7 +9206,7 @@ register(
 register(
     operators.eq,
     cpu=eq_cpu,
-    array_function=np.equal,
+    array_function=np_equal,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.equal,
@@ -9140,7 +9219,7 @@ register(
     jvp=exp_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.exp,
+    array_function=np_exp,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.exp,
@@ -9153,7 +9232,7 @@ register(
     jvp=exp2_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.exp2,
+    array_function=np_exp2,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.exp2,
@@ -9188,7 +9267,7 @@ register(
     jvp=expm1_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.expm1,
+    array_function=np_expm1,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.expm1,
@@ -9212,7 +9291,7 @@ register(
     jvp=floor_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.floor,
+    array_function=np_floor,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.floor,
@@ -9233,7 +9312,7 @@ register(
     cpu=floor_divide_cpu,
     record=floor_divide_record,
     node=floor_divide_node,
-    array_function=np.floor_divide,
+    array_function=np_floor_divide,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.floor_divide,
@@ -9255,7 +9334,7 @@ register(
     jvp=fmax_jvp,
     tangents=(0, 1),
     form="elementwise",
-    array_function=kernels.pointwise.fmax,
+    array_function=pointwise_kernels.fmax,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.fmax,
@@ -9268,7 +9347,7 @@ register(
     jvp=fmin_jvp,
     tangents=(0, 1),
     form="elementwise",
-    array_function=kernels.pointwise.fmin,
+    array_function=pointwise_kernels.fmin,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.fmin,
@@ -9282,7 +9361,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.fmod,
+    array_function=np_fmod,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.fmod,
@@ -9307,7 +9386,7 @@ register(
     differentiable=(True, False),
     jvp=frexp_jvp,
     tangents=(0,),
-    array_function=np.frexp,
+    array_function=np_frexp,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.frexp,
@@ -9315,7 +9394,7 @@ register(
 register(
     operators.gcd,
     cpu=gcd_cpu,
-    array_function=np.gcd,
+    array_function=np_gcd,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.gcd,
@@ -9330,7 +9409,7 @@ register(
 register(
     operators.ge,
     cpu=ge_cpu,
-    array_function=np.greater_equal,
+    array_function=np_greater_equal,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.greater_equal,
@@ -9338,7 +9417,7 @@ register(
 register(
     operators.gt,
     cpu=gt_cpu,
-    array_function=np.greater,
+    array_function=np_greater,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.greater,
@@ -9348,7 +9427,7 @@ register(
     cpu=heaviside_cpu,
     record=heaviside_record,
     node=heaviside_node,
-    array_function=np.heaviside,
+    array_function=np_heaviside,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.heaviside,
@@ -9371,7 +9450,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.hypot,
+    array_function=np_hypot,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.hypot,
@@ -9397,14 +9476,14 @@ register(
     jvp=imag_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.pointwise.imag,
+    array_function=pointwise_kernels.imag,
     meta=kernels.meta.pointwise.imag,
     function=functions_pointwise.imag,
 )
 register(
     operators.isfinite,
     cpu=isfinite_cpu,
-    array_function=np.isfinite,
+    array_function=np_isfinite,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.isfinite,
@@ -9412,7 +9491,7 @@ register(
 register(
     operators.isinf,
     cpu=isinf_cpu,
-    array_function=np.isinf,
+    array_function=np_isinf,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.isinf,
@@ -9420,7 +9499,7 @@ register(
 register(
     operators.isnan,
     cpu=isnan_cpu,
-    array_function=np.isnan,
+    array_function=np_isnan,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.isnan,
@@ -9428,7 +9507,7 @@ register(
 register(
     operators.lcm,
     cpu=lcm_cpu,
-    array_function=np.lcm,
+    array_function=np_lcm,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.lcm,
@@ -9448,7 +9527,7 @@ register(
     jvp=ldexp_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.ldexp,
+    array_function=np_ldexp,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.ldexp,
@@ -9467,7 +9546,7 @@ register(
 register(
     operators.le,
     cpu=le_cpu,
-    array_function=np.less_equal,
+    array_function=np_less_equal,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.less_equal,
@@ -9481,7 +9560,7 @@ register(
     tangents=(0, 1, 2),
     sums=True,
     form="elementwise",
-    array_function=kernels.pointwise.lerp,
+    array_function=pointwise_kernels.lerp,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.lerp,
@@ -9506,7 +9585,7 @@ register(
     jvp=log_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.log,
+    array_function=np_log,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.log,
@@ -9519,7 +9598,7 @@ register(
     jvp=log10_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.log10,
+    array_function=np_log10,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.log10,
@@ -9543,7 +9622,7 @@ register(
     jvp=log1p_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.log1p,
+    array_function=np_log1p,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.log1p,
@@ -9567,7 +9646,7 @@ register(
     jvp=log2_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.log2,
+    array_function=np_log2,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.log2,
@@ -9603,7 +9682,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=kernels.logarithms.logaddexp,
+    array_function=logarithms_kernels.logaddexp,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.logaddexp,
@@ -9617,7 +9696,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.logaddexp2,
+    array_function=np_logaddexp2,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.logaddexp2,
@@ -9625,7 +9704,7 @@ register(
 register(
     operators.logical_and,
     cpu=logical_and_cpu,
-    array_function=np.logical_and,
+    array_function=np_logical_and,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.logical_and,
@@ -9633,7 +9712,7 @@ register(
 register(
     operators.logical_not,
     cpu=logical_not_cpu,
-    array_function=np.logical_not,
+    array_function=np_logical_not,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.logical_not,
@@ -9641,7 +9720,7 @@ register(
 register(
     operators.logical_or,
     cpu=logical_or_cpu,
-    array_function=np.logical_or,
+    array_function=np_logical_or,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.logical_or,
@@ -9649,7 +9728,7 @@ register(
 register(
     operators.logical_xor,
     cpu=logical_xor_cpu,
-    array_function=np.logical_xor,
+    array_function=np_logical_xor,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.logical_xor,
@@ -9657,7 +9736,7 @@ register(
 register(
     operators.lt,
     cpu=lt_cpu,
-    array_function=np.less,
+    array_function=np_less,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.less,
@@ -9671,7 +9750,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=kernels.pointwise.maximum,
+    array_function=pointwise_kernels.maximum,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.maximum,
@@ -9697,7 +9776,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=kernels.pointwise.minimum,
+    array_function=pointwise_kernels.minimum,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.minimum,
@@ -9722,7 +9801,7 @@ register(
     differentiable=(True, True),
     jvp=modf_jvp,
     tangents=(0,),
-    array_function=np.modf,
+    array_function=np_modf,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.modf,
@@ -9736,7 +9815,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.multiply,
+    array_function=np_multiply,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.multiply,
@@ -9761,7 +9840,7 @@ register(
     jvp=nan_to_num_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.nan_to_num,
+    array_function=np_nan_to_num,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.nan_to_num,
@@ -9780,7 +9859,7 @@ register(
 register(
     operators.ne,
     cpu=ne_cpu,
-    array_function=np.not_equal,
+    array_function=np_not_equal,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.not_equal,
@@ -9793,7 +9872,7 @@ register(
     jvp=neg_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.negative,
+    array_function=np_negative,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.negative,
@@ -9814,7 +9893,7 @@ register(
     cpu=nextafter_cpu,
     record=nextafter_record,
     node=nextafter_node,
-    array_function=np.nextafter,
+    array_function=np_nextafter,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.nextafter,
@@ -9837,7 +9916,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=kernels.pointwise.polar,
+    array_function=pointwise_kernels.polar,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.polar,
@@ -9850,7 +9929,7 @@ register(
     jvp=positive_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.positive,
+    array_function=np_positive,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.positive,
@@ -9864,7 +9943,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=kernels.pointwise.pow,
+    array_function=pointwise_kernels.pow,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.power,
@@ -9889,7 +9968,7 @@ register(
     jvp=rad2deg_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.rad2deg,
+    array_function=np_rad2deg,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.rad2deg,
@@ -9914,7 +9993,7 @@ register(
     jvp=real_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.pointwise.real,
+    array_function=pointwise_kernels.real,
     meta="view",
     function=functions_pointwise.real,
 )
@@ -9926,7 +10005,7 @@ register(
     jvp=reciprocal_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.reciprocal,
+    array_function=np_reciprocal,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.reciprocal,
@@ -9951,7 +10030,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.remainder,
+    array_function=np_remainder,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.remainder,
@@ -9976,7 +10055,7 @@ register(
     jvp=rint_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.rint,
+    array_function=np_rint,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.rint,
@@ -10000,7 +10079,7 @@ register(
     jvp=round_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.round,
+    array_function=np_round,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.round,
@@ -10024,7 +10103,7 @@ register(
     jvp=sign_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.sign,
+    array_function=np_sign,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.sign,
@@ -10043,7 +10122,7 @@ register(
 register(
     operators.signbit,
     cpu=signbit_cpu,
-    array_function=np.signbit,
+    array_function=np_signbit,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.signbit,
@@ -10056,7 +10135,7 @@ register(
     jvp=sin_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.sin,
+    array_function=np_sin,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.sin,
@@ -10080,7 +10159,7 @@ register(
     jvp=sinc_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.sinc,
+    array_function=np_sinc,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.sinc,
@@ -10104,7 +10183,7 @@ register(
     jvp=sinh_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.sinh,
+    array_function=np_sinh,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.sinh,
@@ -10128,7 +10207,7 @@ register(
     jvp=sqrt_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.sqrt,
+    array_function=np_sqrt,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.sqrt,
@@ -10152,7 +10231,7 @@ register(
     jvp=square_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.square,
+    array_function=np_square,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.square,
@@ -10177,7 +10256,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=np.subtract,
+    array_function=np_subtract,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.subtract,
@@ -10202,7 +10281,7 @@ register(
     jvp=tan_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.tan,
+    array_function=np_tan,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.tan,
@@ -10226,7 +10305,7 @@ register(
     jvp=tanh_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.tanh,
+    array_function=np_tanh,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.tanh,
@@ -10250,7 +10329,7 @@ register(
     jvp=trunc_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=np.trunc,
+    array_function=np_trunc,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise.trunc,
@@ -10275,7 +10354,7 @@ register(
     jvp=view_as_complex_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.pointwise.view_as_complex,
+    array_function=pointwise_kernels.view_as_complex,
     meta=kernels.meta.pointwise.view_as_complex,
     function=functions_pointwise.view_as_complex,
 )
@@ -10288,7 +10367,7 @@ register(
     jvp=view_as_real_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.pointwise.view_as_real,
+    array_function=pointwise_kernels.view_as_real,
     meta="view",
     function=functions_pointwise.view_as_real,
 )
@@ -10300,7 +10379,7 @@ register(
     jvp=where_jvp,
     tangents=(1, 2),
     form="elementwise",
-    array_function=np.where,
+    array_function=np_where,
     batching="elementwise",
     meta="elementwise",
     function=functions_pointwise._where,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import products as products_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -577,7 +578,7 @@ class VecdotBackward0(TwoEdges):
 
 def _einsum_cpu(subscripts, operands, *, optimize=False):
     return wrap(
-        kernels.products.einsum(subscripts, [t._array for t in operands], optimize=optimize)
+        products_kernels.einsum(subscripts, [t._array for t in operands], optimize=optimize)
     )
 
 
@@ -601,7 +602,7 @@ def _einsum_record(subscripts, operands, *, optimize=False):
     save_list(node, "operands", operands)
     node.optimize = optimize
     return recorded(
-        node, kernels.products.einsum(subscripts, [t._array for t in operands], optimize=optimize)
+        node, products_kernels.einsum(subscripts, [t._array for t in operands], optimize=optimize)
     )
 
 
@@ -614,7 +615,7 @@ def _einsum_jvp(xp, subscripts, operands, optimize, operands_t, result):
 
 
 def _tensordot_cpu(self, other, axes_self, axes_other):
-    return wrap(kernels.products.tensordot(self._array, other._array, axes_self, axes_other))
+    return wrap(products_kernels.tensordot(self._array, other._array, axes_self, axes_other))
 
 
 def _tensordot_node(self, other, axes_self, axes_other):
@@ -659,7 +660,7 @@ def _tensordot_record(self, other, axes_self, axes_other):
     else:
         node.other, node.other_v = None, 0
     return recorded(
-        node, kernels.products.tensordot(self._array, other._array, axes_self, axes_other)
+        node, products_kernels.tensordot(self._array, other._array, axes_self, axes_other)
     )
 
 
@@ -678,7 +679,7 @@ def _tensordot_jvp(xp, self, other, axes_self, axes_other, self_t, other_t, resu
 
 
 def convolve_cpu(self, other, mode="full"):
-    return wrap(kernels.products.convolve(self._array, other._array, mode))
+    return wrap(products_kernels.convolve(self._array, other._array, mode))
 
 
 def convolve_node(self, other, mode="full"):
@@ -720,7 +721,7 @@ def convolve_record(self, other, mode="full"):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.convolve(self._array, other._array, mode))
+    return recorded(node, products_kernels.convolve(self._array, other._array, mode))
 
 
 def convolve_jvp(xp, self, other, mode, self_t, other_t, result):
@@ -736,7 +737,7 @@ def convolve_jvp(xp, self, other, mode, self_t, other_t, result):
 
 
 def correlate_cpu(self, other, mode="valid"):
-    return wrap(kernels.products.correlate(self._array, other._array, mode))
+    return wrap(products_kernels.correlate(self._array, other._array, mode))
 
 
 def correlate_node(self, other, mode="valid"):
@@ -778,7 +779,7 @@ def correlate_record(self, other, mode="valid"):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.correlate(self._array, other._array, mode))
+    return recorded(node, products_kernels.correlate(self._array, other._array, mode))
 
 
 def correlate_jvp(xp, self, other, mode, self_t, other_t, result):
@@ -794,7 +795,7 @@ def correlate_jvp(xp, self, other, mode, self_t, other_t, result):
 
 
 def dot_cpu(self, other):
-    return wrap(kernels.products.dot(self._array, other._array))
+    return wrap(products_kernels.dot(self._array, other._array))
 
 
 def dot_node(self, other):
@@ -834,7 +835,7 @@ def dot_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.dot(self._array, other._array))
+    return recorded(node, products_kernels.dot(self._array, other._array))
 
 
 def dot_jvp(xp, self, other, self_t, other_t, result):
@@ -850,7 +851,7 @@ def dot_jvp(xp, self, other, self_t, other_t, result):
 
 
 def matmul_cpu(self, other):
-    return wrap(kernels.products.matmul(self._array, other._array))
+    return wrap(products_kernels.matmul(self._array, other._array))
 
 
 def matmul_node(self, other):
@@ -890,7 +891,7 @@ def matmul_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.matmul(self._array, other._array))
+    return recorded(node, products_kernels.matmul(self._array, other._array))
 
 
 def matmul_jvp(xp, self, other, self_t, other_t, result):
@@ -906,7 +907,7 @@ def matmul_jvp(xp, self, other, self_t, other_t, result):
 
 
 def outer_cpu(self, other):
-    return wrap(kernels.products.outer(self._array, other._array))
+    return wrap(products_kernels.outer(self._array, other._array))
 
 
 def outer_node(self, other):
@@ -946,7 +947,7 @@ def outer_record(self, other):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.outer(self._array, other._array))
+    return recorded(node, products_kernels.outer(self._array, other._array))
 
 
 def outer_jvp(xp, self, other, self_t, other_t, result):
@@ -962,7 +963,7 @@ def outer_jvp(xp, self, other, self_t, other_t, result):
 
 
 def trace_cpu(self, offset=0, axis1=0, axis2=1, dtype=None):
-    return wrap(kernels.products.trace(self._array, offset, axis1, axis2, dtype))
+    return wrap(products_kernels.trace(self._array, offset, axis1, axis2, dtype))
 
 
 def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
@@ -984,7 +985,7 @@ def trace_record(self, offset=0, axis1=0, axis2=1, dtype=None):
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
-    return recorded(node, kernels.products.trace(self._array, offset, axis1, axis2, dtype))
+    return recorded(node, products_kernels.trace(self._array, offset, axis1, axis2, dtype))
 
 
 def trace_jvp(xp, self, offset, axis1, axis2, dtype, self_t, result):
@@ -996,7 +997,7 @@ def trace_jvp(xp, self, offset, axis1, axis2, dtype, self_t, result):
 
 
 def vecdot_cpu(self, other, *, axis=-1):
-    return wrap(kernels.products.vecdot(self._array, other._array, axis=axis))
+    return wrap(products_kernels.vecdot(self._array, other._array, axis=axis))
 
 
 def vecdot_node(self, other, *, axis=-1):
@@ -1038,7 +1039,7 @@ def vecdot_record(self, other, *, axis=-1):
         node.other_v = 0 if other._counter is None else other._counter[0]
     else:
         node.other, node.other_v = None, 0
-    return recorded(node, kernels.products.vecdot(self._array, other._array, axis=axis))
+    return recorded(node, products_kernels.vecdot(self._array, other._array, axis=axis))
 
 
 def vecdot_jvp(xp, self, other, axis, self_t, other_t, result):
@@ -1061,7 +1062,7 @@ register(
     jvp=_einsum_jvp,
     tangents=(1,),
     form="calls",
-    array_function=kernels.products.einsum,
+    array_function=products_kernels.einsum,
     meta=kernels.meta.products.einsum,
     function=functions_products._einsum,
 )
@@ -1074,7 +1075,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.products.tensordot,
+    array_function=products_kernels.tensordot,
     meta=kernels.meta.products.tensordot,
     function=functions_products._tensordot,
 )
@@ -1087,7 +1088,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.products.convolve,
+    array_function=products_kernels.convolve,
     meta=kernels.meta.products.convolve,
     function=functions_products.convolve,
 )
@@ -1100,7 +1101,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.products.correlate,
+    array_function=products_kernels.correlate,
     meta=kernels.meta.products.convolve,
     function=functions_products.correlate,
 )
@@ -1113,7 +1114,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.products.dot,
+    array_function=products_kernels.dot,
     meta=kernels.meta.products.dot,
     function=functions_products.dot,
 )
@@ -1126,7 +1127,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="matrices",
-    array_function=kernels.products.matmul,
+    array_function=products_kernels.matmul,
     meta=kernels.meta.products.matmul,
     function=functions_products.matmul,
 )
@@ -1139,7 +1140,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.products.outer,
+    array_function=products_kernels.outer,
     meta=kernels.meta.products.outer,
     function=functions_products.outer,
 )
@@ -1151,7 +1152,7 @@ register(
     jvp=trace_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.products.trace,
+    array_function=products_kernels.trace,
     meta=kernels.meta.products.trace,
     function=functions_products.trace,
 )
@@ -1164,7 +1165,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="calls",
-    array_function=kernels.products.vecdot,
+    array_function=products_kernels.vecdot,
     meta=kernels.meta.products.vecdot,
     function=functions_products.vecdot,
 )

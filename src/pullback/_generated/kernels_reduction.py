@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import reduction as reduction_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -42,6 +43,15 @@ from . import functions_reduction, operators
 
 ndarray = np.ndarray
 new_tensor = object.__new__
+np_all = np.all
+np_any = np.any
+np_argmax = np.argmax
+np_argmin = np.argmin
+np_count_nonzero = np.count_nonzero
+np_cumprod = np.cumprod
+np_cumsum = np.cumsum
+np_nanargmax = np.nanargmax
+np_nanargmin = np.nanargmin
 
 
 class ExclusiveCumprodBackward0(OneEdge):
@@ -816,7 +826,7 @@ class VarBackward0(OneEdge):
 
 
 def _exclusive_cumprod_cpu(self, axis, reverse):
-    return wrap(kernels.reduction.exclusive_cumprod(self._array, axis, reverse))
+    return wrap(reduction_kernels.exclusive_cumprod(self._array, axis, reverse))
 
 
 def _exclusive_cumprod_node(self, axis, reverse):
@@ -838,7 +848,7 @@ def _exclusive_cumprod_record(self, axis, reverse):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.reverse = reverse
-    result = recorded(node, kernels.reduction.exclusive_cumprod(self._array, axis, reverse))
+    result = recorded(node, reduction_kernels.exclusive_cumprod(self._array, axis, reverse))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -853,7 +863,7 @@ def _exclusive_cumprod_jvp(xp, self, axis, reverse, self_t, result):
 
 
 def _recurrence_cpu(self, factor, axis, reverse):
-    return wrap(kernels.reduction.recurrence(self._array, factor._array, axis, reverse))
+    return wrap(reduction_kernels.recurrence(self._array, factor._array, axis, reverse))
 
 
 def _recurrence_node(self, factor, axis, reverse):
@@ -877,7 +887,7 @@ def _recurrence_record(self, factor, axis, reverse):
     node.factor_v = 0 if factor._counter is None else factor._counter[0]
     node.axis = axis
     node.reverse = reverse
-    result = recorded(node, kernels.reduction.recurrence(self._array, factor._array, axis, reverse))
+    result = recorded(node, reduction_kernels.recurrence(self._array, factor._array, axis, reverse))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -894,7 +904,7 @@ def _recurrence_jvp(xp, self, factor, axis, reverse, self_t, factor_t, result):
 
 
 def _shift_cpu(self, axis, by, fill):
-    return wrap(kernels.reduction.shift(self._array, axis, by, fill))
+    return wrap(reduction_kernels.shift(self._array, axis, by, fill))
 
 
 def _shift_node(self, axis, by, fill):
@@ -912,7 +922,7 @@ def _shift_record(self, axis, by, fill):
     node._hooks = None
     node.axis = axis
     node.by = by
-    return recorded(node, kernels.reduction.shift(self._array, axis, by, fill))
+    return recorded(node, reduction_kernels.shift(self._array, axis, by, fill))
 
 
 def _shift_jvp(xp, self, axis, by, fill, self_t, result):
@@ -924,31 +934,31 @@ def _shift_jvp(xp, self, axis, by, fill, self_t, result):
 
 
 def _tie_weights_cpu(self, extreme, axis, keepdims):
-    return wrap(kernels.reduction.tie_weights(self._array, extreme._array, axis, keepdims))
+    return wrap(reduction_kernels.tie_weights(self._array, extreme._array, axis, keepdims))
 
 
 def all_cpu(self, axis=None, keepdims=False):
-    return wrap(np.all(self._array, axis=axis, keepdims=keepdims))
+    return wrap(np_all(self._array, axis=axis, keepdims=keepdims))
 
 
 def any_cpu(self, axis=None, keepdims=False):
-    return wrap(np.any(self._array, axis=axis, keepdims=keepdims))
+    return wrap(np_any(self._array, axis=axis, keepdims=keepdims))
 
 
 def argmax_cpu(self, axis=None, *, keepdims=False):
-    return wrap(np.argmax(self._array, axis=axis, keepdims=keepdims))
+    return wrap(np_argmax(self._array, axis=axis, keepdims=keepdims))
 
 
 def argmin_cpu(self, axis=None, *, keepdims=False):
-    return wrap(np.argmin(self._array, axis=axis, keepdims=keepdims))
+    return wrap(np_argmin(self._array, axis=axis, keepdims=keepdims))
 
 
 def count_nonzero_cpu(self, axis=None, *, keepdims=False):
-    return wrap(np.count_nonzero(self._array, axis=axis, keepdims=keepdims))
+    return wrap(np_count_nonzero(self._array, axis=axis, keepdims=keepdims))
 
 
 def cummax_cpu(self, axis):
-    return tuple(map(wrap, kernels.reduction.cummax(self._array, axis)))
+    return tuple(map(wrap, reduction_kernels.cummax(self._array, axis)))
 
 
 def cummax_node(self, axis):
@@ -967,7 +977,7 @@ def cummax_record(self, axis):
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
-        node, kernels.reduction.cummax(self._array, axis), (True, False)
+        node, reduction_kernels.cummax(self._array, axis), (True, False)
     )
     node.save_outputs(values, indices)
     return values, indices
@@ -982,7 +992,7 @@ def cummax_jvp(xp, self, axis, self_t, values, indices):
 
 
 def cummin_cpu(self, axis):
-    return tuple(map(wrap, kernels.reduction.cummin(self._array, axis)))
+    return tuple(map(wrap, reduction_kernels.cummin(self._array, axis)))
 
 
 def cummin_node(self, axis):
@@ -1001,7 +1011,7 @@ def cummin_record(self, axis):
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
-        node, kernels.reduction.cummin(self._array, axis), (True, False)
+        node, reduction_kernels.cummin(self._array, axis), (True, False)
     )
     node.save_outputs(values, indices)
     return values, indices
@@ -1016,7 +1026,7 @@ def cummin_jvp(xp, self, axis, self_t, values, indices):
 
 
 def cumprod_cpu(self, axis=None, *, dtype=None):
-    return wrap(np.cumprod(self._array, axis=axis, dtype=dtype))
+    return wrap(np_cumprod(self._array, axis=axis, dtype=dtype))
 
 
 def cumprod_node(self, axis=None, *, dtype=None):
@@ -1036,7 +1046,7 @@ def cumprod_record(self, axis=None, *, dtype=None):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
-    result = recorded(node, np.cumprod(self._array, axis=axis, dtype=dtype))
+    result = recorded(node, np_cumprod(self._array, axis=axis, dtype=dtype))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1051,7 +1061,7 @@ def cumprod_jvp(xp, self, axis, dtype, self_t, result):
 
 
 def cumsum_cpu(self, axis=None, *, dtype=None):
-    return wrap(np.cumsum(self._array, axis=axis, dtype=dtype))
+    return wrap(np_cumsum(self._array, axis=axis, dtype=dtype))
 
 
 def cumsum_node(self, axis=None, *, dtype=None):
@@ -1069,7 +1079,7 @@ def cumsum_record(self, axis=None, *, dtype=None):
     node._hooks = None
     node.self_shape = self._array.shape
     node.axis = axis
-    return recorded(node, np.cumsum(self._array, axis=axis, dtype=dtype))
+    return recorded(node, np_cumsum(self._array, axis=axis, dtype=dtype))
 
 
 def cumsum_jvp(xp, self, axis, dtype, self_t, result):
@@ -1081,7 +1091,7 @@ def cumsum_jvp(xp, self, axis, dtype, self_t, result):
 
 
 def logcumsumexp_cpu(self, axis):
-    return wrap(kernels.reduction.logcumsumexp(self._array, axis))
+    return wrap(reduction_kernels.logcumsumexp(self._array, axis))
 
 
 def logcumsumexp_node(self, axis):
@@ -1101,7 +1111,7 @@ def logcumsumexp_record(self, axis):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
-    result = recorded(node, kernels.reduction.logcumsumexp(self._array, axis))
+    result = recorded(node, reduction_kernels.logcumsumexp(self._array, axis))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1116,7 +1126,7 @@ def logcumsumexp_jvp(xp, self, axis, self_t, result):
 
 
 def logsumexp_cpu(self, axis=None, keepdims=False):
-    return wrap(kernels.reduction.logsumexp(self._array, axis, keepdims))
+    return wrap(reduction_kernels.logsumexp(self._array, axis, keepdims))
 
 
 def logsumexp_node(self, axis=None, keepdims=False):
@@ -1140,7 +1150,7 @@ def logsumexp_record(self, axis=None, keepdims=False):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
-    result = recorded(node, kernels.reduction.logsumexp(self._array, axis, keepdims))
+    result = recorded(node, reduction_kernels.logsumexp(self._array, axis, keepdims))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1155,7 +1165,7 @@ def logsumexp_jvp(xp, self, axis, keepdims, self_t, result):
 
 
 def max_cpu(self, axis=None, keepdims=False):
-    return wrap(kernels.reduction.max(self._array, axis, keepdims))
+    return wrap(reduction_kernels.max(self._array, axis, keepdims))
 
 
 def max_node(self, axis=None, keepdims=False):
@@ -1179,7 +1189,7 @@ def max_record(self, axis=None, keepdims=False):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
-    result = recorded(node, kernels.reduction.max(self._array, axis, keepdims))
+    result = recorded(node, reduction_kernels.max(self._array, axis, keepdims))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1194,7 +1204,7 @@ def max_jvp(xp, self, axis, keepdims, self_t, result):
 
 
 def mean_cpu(self, axis=None, keepdims=False, *, dtype=None):
-    return wrap(kernels.reduction.mean(self._array, axis, keepdims, dtype=dtype))
+    return wrap(reduction_kernels.mean(self._array, axis, keepdims, dtype=dtype))
 
 
 def mean_node(self, axis=None, keepdims=False, *, dtype=None):
@@ -1214,7 +1224,7 @@ def mean_record(self, axis=None, keepdims=False, *, dtype=None):
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
-    return recorded(node, kernels.reduction.mean(self._array, axis, keepdims, dtype=dtype))
+    return recorded(node, reduction_kernels.mean(self._array, axis, keepdims, dtype=dtype))
 
 
 def mean_jvp(xp, self, axis, keepdims, dtype, self_t, result):
@@ -1226,7 +1236,7 @@ def mean_jvp(xp, self, axis, keepdims, dtype, self_t, result):
 
 
 def min_cpu(self, axis=None, keepdims=False):
-    return wrap(kernels.reduction.min(self._array, axis, keepdims))
+    return wrap(reduction_kernels.min(self._array, axis, keepdims))
 
 
 def min_node(self, axis=None, keepdims=False):
@@ -1250,7 +1260,7 @@ def min_record(self, axis=None, keepdims=False):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
-    result = recorded(node, kernels.reduction.min(self._array, axis, keepdims))
+    result = recorded(node, reduction_kernels.min(self._array, axis, keepdims))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1265,15 +1275,15 @@ def min_jvp(xp, self, axis, keepdims, self_t, result):
 
 
 def nanargmax_cpu(self, axis=None, *, keepdims=False):
-    return wrap(np.nanargmax(self._array, axis=axis, keepdims=keepdims))
+    return wrap(np_nanargmax(self._array, axis=axis, keepdims=keepdims))
 
 
 def nanargmin_cpu(self, axis=None, *, keepdims=False):
-    return wrap(np.nanargmin(self._array, axis=axis, keepdims=keepdims))
+    return wrap(np_nanargmin(self._array, axis=axis, keepdims=keepdims))
 
 
 def nanmax_cpu(self, axis=None, keepdims=False):
-    return wrap(kernels.reduction.nanmax(self._array, axis, keepdims))
+    return wrap(reduction_kernels.nanmax(self._array, axis, keepdims))
 
 
 def nanmax_node(self, axis=None, keepdims=False):
@@ -1297,7 +1307,7 @@ def nanmax_record(self, axis=None, keepdims=False):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
-    result = recorded(node, kernels.reduction.nanmax(self._array, axis, keepdims))
+    result = recorded(node, reduction_kernels.nanmax(self._array, axis, keepdims))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1312,7 +1322,7 @@ def nanmax_jvp(xp, self, axis, keepdims, self_t, result):
 
 
 def nanmin_cpu(self, axis=None, keepdims=False):
-    return wrap(kernels.reduction.nanmin(self._array, axis, keepdims))
+    return wrap(reduction_kernels.nanmin(self._array, axis, keepdims))
 
 
 def nanmin_node(self, axis=None, keepdims=False):
@@ -1336,7 +1346,7 @@ def nanmin_record(self, axis=None, keepdims=False):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
-    result = recorded(node, kernels.reduction.nanmin(self._array, axis, keepdims))
+    result = recorded(node, reduction_kernels.nanmin(self._array, axis, keepdims))
     node.result = result._array
     node.result_c = UNWRITTEN
     return result
@@ -1351,7 +1361,7 @@ def nanmin_jvp(xp, self, axis, keepdims, self_t, result):
 
 
 def prod_cpu(self, axis=None, keepdims=False, *, dtype=None):
-    return wrap(kernels.reduction.prod(self._array, axis, keepdims, dtype=dtype))
+    return wrap(reduction_kernels.prod(self._array, axis, keepdims, dtype=dtype))
 
 
 def prod_node(self, axis=None, keepdims=False, *, dtype=None):
@@ -1375,7 +1385,7 @@ def prod_record(self, axis=None, keepdims=False, *, dtype=None):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
     node.keepdims = keepdims
-    return recorded(node, kernels.reduction.prod(self._array, axis, keepdims, dtype=dtype))
+    return recorded(node, reduction_kernels.prod(self._array, axis, keepdims, dtype=dtype))
 
 
 def prod_jvp(xp, self, axis, keepdims, dtype, self_t, result):
@@ -1388,7 +1398,7 @@ def prod_jvp(xp, self, axis, keepdims, dtype, self_t, result):
 
 def std_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     return wrap(
-        kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
+        reduction_kernels.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
     )
 
 
@@ -1416,7 +1426,7 @@ def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node.ddof = ddof
     node.correction = correction
     result = recorded(
-        node, kernels.reduction.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
+        node, reduction_kernels.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
     )
     node.result = result._array
     node.result_c = UNWRITTEN
@@ -1432,7 +1442,7 @@ def std_jvp(xp, self, axis, keepdims, ddof, correction, self_t, result):
 
 
 def sum_cpu(self, axis=None, keepdims=False, *, dtype=None):
-    return wrap(kernels.reduction.sum(self._array, axis, keepdims, dtype=dtype))
+    return wrap(reduction_kernels.sum(self._array, axis, keepdims, dtype=dtype))
 
 
 def sum_node(self, axis=None, keepdims=False, *, dtype=None):
@@ -1452,7 +1462,7 @@ def sum_record(self, axis=None, keepdims=False, *, dtype=None):
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
-    return recorded(node, kernels.reduction.sum(self._array, axis, keepdims, dtype=dtype))
+    return recorded(node, reduction_kernels.sum(self._array, axis, keepdims, dtype=dtype))
 
 
 def sum_jvp(xp, self, axis, keepdims, dtype, self_t, result):
@@ -1465,7 +1475,7 @@ def sum_jvp(xp, self, axis, keepdims, dtype, self_t, result):
 
 def var_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     return wrap(
-        kernels.reduction.var(self._array, axis, keepdims, ddof=ddof, correction=correction)
+        reduction_kernels.var(self._array, axis, keepdims, ddof=ddof, correction=correction)
     )
 
 
@@ -1493,7 +1503,7 @@ def var_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node.ddof = ddof
     node.correction = correction
     return recorded(
-        node, kernels.reduction.var(self._array, axis, keepdims, ddof=ddof, correction=correction)
+        node, reduction_kernels.var(self._array, axis, keepdims, ddof=ddof, correction=correction)
     )
 
 
@@ -1513,7 +1523,7 @@ register(
     jvp=_exclusive_cumprod_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.reduction.exclusive_cumprod,
+    array_function=reduction_kernels.exclusive_cumprod,
     meta="same",
     function=functions_reduction._exclusive_cumprod,
 )
@@ -1524,7 +1534,7 @@ register(
     node=_recurrence_node,
     jvp=_recurrence_jvp,
     tangents=(0, 1),
-    array_function=kernels.reduction.recurrence,
+    array_function=reduction_kernels.recurrence,
     meta="same",
     function=functions_reduction._recurrence,
 )
@@ -1536,21 +1546,21 @@ register(
     jvp=_shift_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.reduction.shift,
+    array_function=reduction_kernels.shift,
     meta="same",
     function=functions_reduction._shift,
 )
 register(
     operators._tie_weights,
     cpu=_tie_weights_cpu,
-    array_function=kernels.reduction.tie_weights,
+    array_function=reduction_kernels.tie_weights,
     meta="same",
     function=functions_reduction._tie_weights,
 )
 register(
     operators.all,
     cpu=all_cpu,
-    array_function=np.all,
+    array_function=np_all,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.all,
@@ -1558,7 +1568,7 @@ register(
 register(
     operators.any,
     cpu=any_cpu,
-    array_function=np.any,
+    array_function=np_any,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.any,
@@ -1566,7 +1576,7 @@ register(
 register(
     operators.argmax,
     cpu=argmax_cpu,
-    array_function=np.argmax,
+    array_function=np_argmax,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.argmax,
@@ -1574,7 +1584,7 @@ register(
 register(
     operators.argmin,
     cpu=argmin_cpu,
-    array_function=np.argmin,
+    array_function=np_argmin,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.argmin,
@@ -1582,7 +1592,7 @@ register(
 register(
     operators.count_nonzero,
     cpu=count_nonzero_cpu,
-    array_function=np.count_nonzero,
+    array_function=np_count_nonzero,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.count_nonzero,
@@ -1595,7 +1605,7 @@ register(
     differentiable=(True, False),
     jvp=cummax_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.cummax,
+    array_function=reduction_kernels.cummax,
     meta="same",
     function=functions_reduction.cummax,
 )
@@ -1607,7 +1617,7 @@ register(
     differentiable=(True, False),
     jvp=cummin_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.cummin,
+    array_function=reduction_kernels.cummin,
     meta="same",
     function=functions_reduction.cummin,
 )
@@ -1619,7 +1629,7 @@ register(
     jvp=cumprod_jvp,
     tangents=(0,),
     form="calls",
-    array_function=np.cumprod,
+    array_function=np_cumprod,
     meta=kernels.meta.reduction.cumsum,
     function=functions_reduction.cumprod,
 )
@@ -1631,7 +1641,7 @@ register(
     jvp=cumsum_jvp,
     tangents=(0,),
     form="linear",
-    array_function=np.cumsum,
+    array_function=np_cumsum,
     meta=kernels.meta.reduction.cumsum,
     function=functions_reduction.cumsum,
 )
@@ -1643,7 +1653,7 @@ register(
     jvp=logcumsumexp_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.reduction.logcumsumexp,
+    array_function=reduction_kernels.logcumsumexp,
     meta="same",
     function=functions_reduction.logcumsumexp,
 )
@@ -1654,7 +1664,7 @@ register(
     node=logsumexp_node,
     jvp=logsumexp_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.logsumexp,
+    array_function=reduction_kernels.logsumexp,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.logsumexp,
@@ -1666,7 +1676,7 @@ register(
     node=max_node,
     jvp=max_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.max,
+    array_function=reduction_kernels.max,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.max,
@@ -1679,7 +1689,7 @@ register(
     jvp=mean_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.reduction.mean,
+    array_function=reduction_kernels.mean,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.mean,
@@ -1691,7 +1701,7 @@ register(
     node=min_node,
     jvp=min_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.min,
+    array_function=reduction_kernels.min,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.min,
@@ -1699,7 +1709,7 @@ register(
 register(
     operators.nanargmax,
     cpu=nanargmax_cpu,
-    array_function=np.nanargmax,
+    array_function=np_nanargmax,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.nanargmax,
@@ -1707,7 +1717,7 @@ register(
 register(
     operators.nanargmin,
     cpu=nanargmin_cpu,
-    array_function=np.nanargmin,
+    array_function=np_nanargmin,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.nanargmin,
@@ -1719,7 +1729,7 @@ register(
     node=nanmax_node,
     jvp=nanmax_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.nanmax,
+    array_function=reduction_kernels.nanmax,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.nanmax,
@@ -1731,7 +1741,7 @@ register(
     node=nanmin_node,
     jvp=nanmin_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.nanmin,
+    array_function=reduction_kernels.nanmin,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.nanmin,
@@ -1743,7 +1753,7 @@ register(
     node=prod_node,
     jvp=prod_jvp,
     tangents=(0,),
-    array_function=kernels.reduction.prod,
+    array_function=reduction_kernels.prod,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.prod,
@@ -1756,7 +1766,7 @@ register(
     jvp=std_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.reduction.std,
+    array_function=reduction_kernels.std,
     batching="reduction",
     meta=kernels.meta.reduction.std,
     function=functions_reduction.std,
@@ -1769,7 +1779,7 @@ register(
     jvp=sum_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.reduction.sum,
+    array_function=reduction_kernels.sum,
     batching="reduction",
     meta="reduction",
     function=functions_reduction.sum,
@@ -1782,7 +1792,7 @@ register(
     jvp=var_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.reduction.var,
+    array_function=reduction_kernels.var,
     batching="reduction",
     meta=kernels.meta.reduction.var,
     function=functions_reduction.var,

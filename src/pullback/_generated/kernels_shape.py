@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import shape as shape_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -549,7 +550,7 @@ class WindowBackwardBackward0(OneEdge):
 
 
 def as_strided_cpu(self, shape, strides, storage_offset=0):
-    return wrap(kernels.shape.as_strided(self._array, shape, strides, storage_offset))
+    return wrap(shape_kernels.as_strided(self._array, shape, strides, storage_offset))
 
 
 def as_strided_again(xp, base, shape, strides, storage_offset):
@@ -560,7 +561,7 @@ def as_strided_view(self, shape, strides, storage_offset=0):
     return record_view(
         None,
         self,
-        kernels.shape.as_strided(self._array, shape, strides, storage_offset),
+        shape_kernels.as_strided(self._array, shape, strides, storage_offset),
         (as_strided_again, shape, strides, storage_offset),
     )
 
@@ -587,7 +588,7 @@ def as_strided_record(self, shape, strides, storage_offset=0):
     return record_view(
         node,
         self,
-        kernels.shape.as_strided(self._array, shape, strides, storage_offset),
+        shape_kernels.as_strided(self._array, shape, strides, storage_offset),
         (as_strided_again, shape, strides, storage_offset),
     )
 
@@ -601,7 +602,7 @@ def as_strided_jvp(xp, self, shape, strides, storage_offset, self_t, result):
 
 
 def broadcast_to_cpu(self, shape):
-    return wrap(kernels.shape.broadcast_to(self._array, shape))
+    return wrap(shape_kernels.broadcast_to(self._array, shape))
 
 
 def broadcast_to_again(xp, base, shape):
@@ -610,7 +611,7 @@ def broadcast_to_again(xp, base, shape):
 
 def broadcast_to_view(self, shape):
     return record_view(
-        None, self, kernels.shape.broadcast_to(self._array, shape), (broadcast_to_again, shape)
+        None, self, shape_kernels.broadcast_to(self._array, shape), (broadcast_to_again, shape)
     )
 
 
@@ -626,7 +627,7 @@ def broadcast_to_record(self, shape):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
-        node, self, kernels.shape.broadcast_to(self._array, shape), (broadcast_to_again, shape)
+        node, self, shape_kernels.broadcast_to(self._array, shape), (broadcast_to_again, shape)
     )
 
 
@@ -639,7 +640,7 @@ def broadcast_to_jvp(xp, self, shape, self_t, result):
 
 
 def concatenate_cpu(tensors, axis=0):
-    return wrap(kernels.shape.concatenate([t._array for t in tensors], axis))
+    return wrap(shape_kernels.concatenate([t._array for t in tensors], axis))
 
 
 def concatenate_node(tensors, axis=0):
@@ -659,7 +660,7 @@ def concatenate_record(tensors, axis=0):
     node.tensors_count = len(tensors)
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
-    return recorded(node, kernels.shape.concatenate([t._array for t in tensors], axis))
+    return recorded(node, shape_kernels.concatenate([t._array for t in tensors], axis))
 
 
 def concatenate_jvp(xp, tensors, axis, tensors_t, result):
@@ -671,7 +672,7 @@ def concatenate_jvp(xp, tensors, axis, tensors_t, result):
 
 
 def constant_pad_cpu(self, widths, values):
-    return wrap(kernels.shape.constant_pad(self._array, widths, values))
+    return wrap(shape_kernels.constant_pad(self._array, widths, values))
 
 
 def constant_pad_node(self, widths, values):
@@ -689,7 +690,7 @@ def constant_pad_record(self, widths, values):
     node._hooks = None
     node.self_shape = self._array.shape
     node.widths = widths
-    return recorded(node, kernels.shape.constant_pad(self._array, widths, values))
+    return recorded(node, shape_kernels.constant_pad(self._array, widths, values))
 
 
 def constant_pad_jvp(xp, self, widths, values, self_t, result):
@@ -701,7 +702,7 @@ def constant_pad_jvp(xp, self, widths, values, self_t, result):
 
 
 def diagonal_cpu(self, offset=0, axis1=0, axis2=1):
-    return wrap(kernels.shape.diagonal(self._array, offset, axis1, axis2))
+    return wrap(shape_kernels.diagonal(self._array, offset, axis1, axis2))
 
 
 def diagonal_again(xp, base, offset, axis1, axis2):
@@ -712,7 +713,7 @@ def diagonal_view(self, offset=0, axis1=0, axis2=1):
     return record_view(
         None,
         self,
-        kernels.shape.diagonal(self._array, offset, axis1, axis2),
+        shape_kernels.diagonal(self._array, offset, axis1, axis2),
         (diagonal_again, offset, axis1, axis2),
     )
 
@@ -739,7 +740,7 @@ def diagonal_record(self, offset=0, axis1=0, axis2=1):
     return record_view(
         node,
         self,
-        kernels.shape.diagonal(self._array, offset, axis1, axis2),
+        shape_kernels.diagonal(self._array, offset, axis1, axis2),
         (diagonal_again, offset, axis1, axis2),
     )
 
@@ -753,7 +754,7 @@ def diagonal_jvp(xp, self, offset, axis1, axis2, self_t, result):
 
 
 def diagonal_backward_cpu(grad_output, shape, offset=0, axis1=0, axis2=1):
-    return wrap(kernels.shape.diagonal_backward(grad_output._array, shape, offset, axis1, axis2))
+    return wrap(shape_kernels.diagonal_backward(grad_output._array, shape, offset, axis1, axis2))
 
 
 def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
@@ -774,7 +775,7 @@ def diagonal_backward_record(grad_output, shape, offset=0, axis1=0, axis2=1):
     node.axis1 = axis1
     node.axis2 = axis2
     return recorded(
-        node, kernels.shape.diagonal_backward(grad_output._array, shape, offset, axis1, axis2)
+        node, shape_kernels.diagonal_backward(grad_output._array, shape, offset, axis1, axis2)
     )
 
 
@@ -787,7 +788,7 @@ def diagonal_backward_jvp(xp, grad_output, shape, offset, axis1, axis2, grad_out
 
 
 def expand_dims_cpu(self, axis=0):
-    return wrap(kernels.shape.expand_dims(self._array, axis))
+    return wrap(shape_kernels.expand_dims(self._array, axis))
 
 
 def expand_dims_again(xp, base, axis):
@@ -796,7 +797,7 @@ def expand_dims_again(xp, base, axis):
 
 def expand_dims_view(self, axis=0):
     return record_view(
-        None, self, kernels.shape.expand_dims(self._array, axis), (expand_dims_again, axis)
+        None, self, shape_kernels.expand_dims(self._array, axis), (expand_dims_again, axis)
     )
 
 
@@ -814,7 +815,7 @@ def expand_dims_record(self, axis=0):
     node._hooks = None
     node.self_shape = self._array.shape
     return record_view(
-        node, self, kernels.shape.expand_dims(self._array, axis), (expand_dims_again, axis)
+        node, self, shape_kernels.expand_dims(self._array, axis), (expand_dims_again, axis)
     )
 
 
@@ -827,7 +828,7 @@ def expand_dims_jvp(xp, self, axis, self_t, result):
 
 
 def flip_cpu(self, axis=None):
-    return wrap(kernels.shape.flip(self._array, axis))
+    return wrap(shape_kernels.flip(self._array, axis))
 
 
 def flip_node(self, axis=None):
@@ -843,7 +844,7 @@ def flip_record(self, axis=None):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
-    return recorded(node, kernels.shape.flip(self._array, axis))
+    return recorded(node, shape_kernels.flip(self._array, axis))
 
 
 def flip_jvp(xp, self, axis, self_t, result):
@@ -855,7 +856,7 @@ def flip_jvp(xp, self, axis, self_t, result):
 
 
 def matrix_transpose_cpu(self):
-    return wrap(kernels.shape.matrix_transpose(self._array))
+    return wrap(shape_kernels.matrix_transpose(self._array))
 
 
 def matrix_transpose_again(xp, base):
@@ -864,7 +865,7 @@ def matrix_transpose_again(xp, base):
 
 def matrix_transpose_view(self):
     return record_view(
-        None, self, kernels.shape.matrix_transpose(self._array), (matrix_transpose_again,)
+        None, self, shape_kernels.matrix_transpose(self._array), (matrix_transpose_again,)
     )
 
 
@@ -880,7 +881,7 @@ def matrix_transpose_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     return record_view(
-        node, self, kernels.shape.matrix_transpose(self._array), (matrix_transpose_again,)
+        node, self, shape_kernels.matrix_transpose(self._array), (matrix_transpose_again,)
     )
 
 
@@ -893,7 +894,7 @@ def matrix_transpose_jvp(xp, self, self_t, result):
 
 
 def moveaxis_cpu(self, source, destination):
-    return wrap(kernels.shape.moveaxis(self._array, source, destination))
+    return wrap(shape_kernels.moveaxis(self._array, source, destination))
 
 
 def moveaxis_again(xp, base, source, destination):
@@ -904,7 +905,7 @@ def moveaxis_view(self, source, destination):
     return record_view(
         None,
         self,
-        kernels.shape.moveaxis(self._array, source, destination),
+        shape_kernels.moveaxis(self._array, source, destination),
         (moveaxis_again, source, destination),
     )
 
@@ -927,7 +928,7 @@ def moveaxis_record(self, source, destination):
     return record_view(
         node,
         self,
-        kernels.shape.moveaxis(self._array, source, destination),
+        shape_kernels.moveaxis(self._array, source, destination),
         (moveaxis_again, source, destination),
     )
 
@@ -941,7 +942,7 @@ def moveaxis_jvp(xp, self, source, destination, self_t, result):
 
 
 def permute_dims_cpu(self, axes=None):
-    return wrap(kernels.shape.permute_dims(self._array, axes))
+    return wrap(shape_kernels.permute_dims(self._array, axes))
 
 
 def permute_dims_again(xp, base, axes):
@@ -950,7 +951,7 @@ def permute_dims_again(xp, base, axes):
 
 def permute_dims_view(self, axes=None):
     return record_view(
-        None, self, kernels.shape.permute_dims(self._array, axes), (permute_dims_again, axes)
+        None, self, shape_kernels.permute_dims(self._array, axes), (permute_dims_again, axes)
     )
 
 
@@ -968,7 +969,7 @@ def permute_dims_record(self, axes=None):
     node._hooks = None
     node.axes = axes
     return record_view(
-        node, self, kernels.shape.permute_dims(self._array, axes), (permute_dims_again, axes)
+        node, self, shape_kernels.permute_dims(self._array, axes), (permute_dims_again, axes)
     )
 
 
@@ -981,7 +982,7 @@ def permute_dims_jvp(xp, self, axes, self_t, result):
 
 
 def repeat_cpu(self, repeats, axis=None):
-    return wrap(kernels.shape.repeat(self._array, repeats, axis))
+    return wrap(shape_kernels.repeat(self._array, repeats, axis))
 
 
 def repeat_node(self, repeats, axis=None):
@@ -1001,7 +1002,7 @@ def repeat_record(self, repeats, axis=None):
     node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
-    return recorded(node, kernels.shape.repeat(self._array, repeats, axis))
+    return recorded(node, shape_kernels.repeat(self._array, repeats, axis))
 
 
 def repeat_jvp(xp, self, repeats, axis, self_t, result):
@@ -1013,7 +1014,7 @@ def repeat_jvp(xp, self, repeats, axis, self_t, result):
 
 
 def reshape_cpu(self, shape, order="C", *, copy=None):
-    return wrap(kernels.shape.reshape(self._array, shape, order, copy=copy))
+    return wrap(shape_kernels.reshape(self._array, shape, order, copy=copy))
 
 
 def reshape_again(xp, base, shape, order, copy):
@@ -1024,7 +1025,7 @@ def reshape_view(self, shape, order="C", *, copy=None):
     return record_view(
         None,
         self,
-        kernels.shape.reshape(self._array, shape, order, copy=copy),
+        shape_kernels.reshape(self._array, shape, order, copy=copy),
         (reshape_again, shape, order, copy),
     )
 
@@ -1047,7 +1048,7 @@ def reshape_record(self, shape, order="C", *, copy=None):
     return record_view(
         node,
         self,
-        kernels.shape.reshape(self._array, shape, order, copy=copy),
+        shape_kernels.reshape(self._array, shape, order, copy=copy),
         (reshape_again, shape, order, copy),
     )
 
@@ -1061,7 +1062,7 @@ def reshape_jvp(xp, self, shape, order, copy, self_t, result):
 
 
 def roll_cpu(self, shift, axis=None):
-    return wrap(kernels.shape.roll(self._array, shift, axis))
+    return wrap(shape_kernels.roll(self._array, shift, axis))
 
 
 def roll_node(self, shift, axis=None):
@@ -1079,7 +1080,7 @@ def roll_record(self, shift, axis=None):
     node._hooks = None
     node.shift = shift
     node.axis = axis
-    return recorded(node, kernels.shape.roll(self._array, shift, axis))
+    return recorded(node, shape_kernels.roll(self._array, shift, axis))
 
 
 def roll_jvp(xp, self, shift, axis, self_t, result):
@@ -1091,7 +1092,7 @@ def roll_jvp(xp, self, shift, axis, self_t, result):
 
 
 def sliding_window_view_cpu(self, window_shape, axis=None):
-    return wrap(kernels.shape.sliding_window_view(self._array, window_shape, axis))
+    return wrap(shape_kernels.sliding_window_view(self._array, window_shape, axis))
 
 
 def sliding_window_view_again(xp, base, window_shape, axis):
@@ -1102,7 +1103,7 @@ def sliding_window_view_view(self, window_shape, axis=None):
     return record_view(
         None,
         self,
-        kernels.shape.sliding_window_view(self._array, window_shape, axis),
+        shape_kernels.sliding_window_view(self._array, window_shape, axis),
         (sliding_window_view_again, window_shape, axis),
     )
 
@@ -1127,7 +1128,7 @@ def sliding_window_view_record(self, window_shape, axis=None):
     return record_view(
         node,
         self,
-        kernels.shape.sliding_window_view(self._array, window_shape, axis),
+        shape_kernels.sliding_window_view(self._array, window_shape, axis),
         (sliding_window_view_again, window_shape, axis),
     )
 
@@ -1141,7 +1142,7 @@ def sliding_window_view_jvp(xp, self, window_shape, axis, self_t, result):
 
 
 def split_cpu(self, indices_or_sections, axis=0):
-    return [wrap(array) for array in kernels.shape.split(self._array, indices_or_sections, axis)]
+    return [wrap(array) for array in shape_kernels.split(self._array, indices_or_sections, axis)]
 
 
 def split_again(xp, base, indices_or_sections, axis, number):
@@ -1152,7 +1153,7 @@ def split_view(self, indices_or_sections, axis=0):
     return record_views(
         None,
         self,
-        kernels.shape.split(self._array, indices_or_sections, axis),
+        shape_kernels.split(self._array, indices_or_sections, axis),
         (split_again, indices_or_sections, axis),
     )
 
@@ -1177,7 +1178,7 @@ def split_record(self, indices_or_sections, axis=0):
     return record_views(
         node,
         self,
-        kernels.shape.split(self._array, indices_or_sections, axis),
+        shape_kernels.split(self._array, indices_or_sections, axis),
         (split_again, indices_or_sections, axis),
     )
 
@@ -1191,7 +1192,7 @@ def split_jvp(xp, self, indices_or_sections, axis, self_t, result):
 
 
 def squeeze_cpu(self, axis=None):
-    return wrap(kernels.shape.squeeze(self._array, axis))
+    return wrap(shape_kernels.squeeze(self._array, axis))
 
 
 def squeeze_again(xp, base, axis):
@@ -1199,7 +1200,7 @@ def squeeze_again(xp, base, axis):
 
 
 def squeeze_view(self, axis=None):
-    return record_view(None, self, kernels.shape.squeeze(self._array, axis), (squeeze_again, axis))
+    return record_view(None, self, shape_kernels.squeeze(self._array, axis), (squeeze_again, axis))
 
 
 def squeeze_node(self, axis=None):
@@ -1215,7 +1216,7 @@ def squeeze_record(self, axis=None):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.self_shape = self._array.shape
-    return record_view(node, self, kernels.shape.squeeze(self._array, axis), (squeeze_again, axis))
+    return record_view(node, self, shape_kernels.squeeze(self._array, axis), (squeeze_again, axis))
 
 
 def squeeze_jvp(xp, self, axis, self_t, result):
@@ -1227,7 +1228,7 @@ def squeeze_jvp(xp, self, axis, self_t, result):
 
 
 def stack_cpu(tensors, axis=0):
-    return wrap(kernels.shape.stack([t._array for t in tensors], axis))
+    return wrap(shape_kernels.stack([t._array for t in tensors], axis))
 
 
 def stack_node(tensors, axis=0):
@@ -1247,7 +1248,7 @@ def stack_record(tensors, axis=0):
     node.tensors_count = len(tensors)
     node.tensors_len = len(tensors)
     node.axis = axis
-    return recorded(node, kernels.shape.stack([t._array for t in tensors], axis))
+    return recorded(node, shape_kernels.stack([t._array for t in tensors], axis))
 
 
 def stack_jvp(xp, tensors, axis, tensors_t, result):
@@ -1259,7 +1260,7 @@ def stack_jvp(xp, tensors, axis, tensors_t, result):
 
 
 def swapaxes_cpu(self, axis1, axis2):
-    return wrap(kernels.shape.swapaxes(self._array, axis1, axis2))
+    return wrap(shape_kernels.swapaxes(self._array, axis1, axis2))
 
 
 def swapaxes_again(xp, base, axis1, axis2):
@@ -1270,7 +1271,7 @@ def swapaxes_view(self, axis1, axis2):
     return record_view(
         None,
         self,
-        kernels.shape.swapaxes(self._array, axis1, axis2),
+        shape_kernels.swapaxes(self._array, axis1, axis2),
         (swapaxes_again, axis1, axis2),
     )
 
@@ -1293,7 +1294,7 @@ def swapaxes_record(self, axis1, axis2):
     return record_view(
         node,
         self,
-        kernels.shape.swapaxes(self._array, axis1, axis2),
+        shape_kernels.swapaxes(self._array, axis1, axis2),
         (swapaxes_again, axis1, axis2),
     )
 
@@ -1307,7 +1308,7 @@ def swapaxes_jvp(xp, self, axis1, axis2, self_t, result):
 
 
 def tile_cpu(self, reps):
-    return wrap(kernels.shape.tile(self._array, reps))
+    return wrap(shape_kernels.tile(self._array, reps))
 
 
 def tile_node(self, reps):
@@ -1325,7 +1326,7 @@ def tile_record(self, reps):
     node._hooks = None
     node.self_shape = self._array.shape
     node.reps = reps
-    return recorded(node, kernels.shape.tile(self._array, reps))
+    return recorded(node, shape_kernels.tile(self._array, reps))
 
 
 def tile_jvp(xp, self, reps, self_t, result):
@@ -1337,7 +1338,7 @@ def tile_jvp(xp, self, reps, self_t, result):
 
 
 def tril_cpu(self, k=0):
-    return wrap(kernels.shape.tril(self._array, k))
+    return wrap(shape_kernels.tril(self._array, k))
 
 
 def tril_node(self, k=0):
@@ -1353,7 +1354,7 @@ def tril_record(self, k=0):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.k = k
-    return recorded(node, kernels.shape.tril(self._array, k))
+    return recorded(node, shape_kernels.tril(self._array, k))
 
 
 def tril_jvp(xp, self, k, self_t, result):
@@ -1365,7 +1366,7 @@ def tril_jvp(xp, self, k, self_t, result):
 
 
 def triu_cpu(self, k=0):
-    return wrap(kernels.shape.triu(self._array, k))
+    return wrap(shape_kernels.triu(self._array, k))
 
 
 def triu_node(self, k=0):
@@ -1381,7 +1382,7 @@ def triu_record(self, k=0):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.k = k
-    return recorded(node, kernels.shape.triu(self._array, k))
+    return recorded(node, shape_kernels.triu(self._array, k))
 
 
 def triu_jvp(xp, self, k, self_t, result):
@@ -1393,7 +1394,7 @@ def triu_jvp(xp, self, k, self_t, result):
 
 
 def unbind_cpu(self, axis=0):
-    return [wrap(array) for array in kernels.shape.unbind(self._array, axis)]
+    return [wrap(array) for array in shape_kernels.unbind(self._array, axis)]
 
 
 def unbind_again(xp, base, axis, number):
@@ -1401,7 +1402,7 @@ def unbind_again(xp, base, axis, number):
 
 
 def unbind_view(self, axis=0):
-    return record_views(None, self, kernels.shape.unbind(self._array, axis), (unbind_again, axis))
+    return record_views(None, self, shape_kernels.unbind(self._array, axis), (unbind_again, axis))
 
 
 def unbind_node(self, axis=0):
@@ -1417,7 +1418,7 @@ def unbind_record(self, axis=0):
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
     node.axis = axis
-    return record_views(node, self, kernels.shape.unbind(self._array, axis), (unbind_again, axis))
+    return record_views(node, self, shape_kernels.unbind(self._array, axis), (unbind_again, axis))
 
 
 def unbind_jvp(xp, self, axis, self_t, result):
@@ -1429,7 +1430,7 @@ def unbind_jvp(xp, self, axis, self_t, result):
 
 
 def window_backward_cpu(grad_output, shape, window_shape, axis=None):
-    return wrap(kernels.shape.window_backward(grad_output._array, shape, window_shape, axis))
+    return wrap(shape_kernels.window_backward(grad_output._array, shape, window_shape, axis))
 
 
 def window_backward_node(grad_output, shape, window_shape, axis=None):
@@ -1448,7 +1449,7 @@ def window_backward_record(grad_output, shape, window_shape, axis=None):
     node.window_shape = window_shape
     node.axis = axis
     return recorded(
-        node, kernels.shape.window_backward(grad_output._array, shape, window_shape, axis)
+        node, shape_kernels.window_backward(grad_output._array, shape, window_shape, axis)
     )
 
 
@@ -1469,7 +1470,7 @@ register(
     jvp=as_strided_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.as_strided,
+    array_function=shape_kernels.as_strided,
     meta="view",
     function=functions_shape.as_strided,
 )
@@ -1482,7 +1483,7 @@ register(
     jvp=broadcast_to_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.broadcast_to,
+    array_function=shape_kernels.broadcast_to,
     meta="view",
     function=functions_shape.broadcast_to,
 )
@@ -1494,7 +1495,7 @@ register(
     jvp=concatenate_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.concatenate,
+    array_function=shape_kernels.concatenate,
     meta=kernels.meta.shape.concatenate,
     function=functions_shape.concatenate,
 )
@@ -1506,7 +1507,7 @@ register(
     jvp=constant_pad_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.constant_pad,
+    array_function=shape_kernels.constant_pad,
     meta=kernels.meta.shape.constant_pad,
     function=functions_shape._constant_pad,
 )
@@ -1519,7 +1520,7 @@ register(
     jvp=diagonal_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.diagonal,
+    array_function=shape_kernels.diagonal,
     meta="view",
     function=functions_shape.diagonal,
 )
@@ -1531,7 +1532,7 @@ register(
     jvp=diagonal_backward_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.diagonal_backward,
+    array_function=shape_kernels.diagonal_backward,
     meta=kernels.meta.shape.diagonal_backward,
     function=functions_shape._diagonal_backward,
 )
@@ -1544,7 +1545,7 @@ register(
     jvp=expand_dims_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.expand_dims,
+    array_function=shape_kernels.expand_dims,
     meta="view",
     function=functions_shape.expand_dims,
 )
@@ -1556,7 +1557,7 @@ register(
     jvp=flip_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.flip,
+    array_function=shape_kernels.flip,
     meta="same",
     function=functions_shape.flip,
 )
@@ -1569,7 +1570,7 @@ register(
     jvp=matrix_transpose_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.matrix_transpose,
+    array_function=shape_kernels.matrix_transpose,
     meta="view",
     function=functions_shape.matrix_transpose,
 )
@@ -1582,7 +1583,7 @@ register(
     jvp=moveaxis_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.moveaxis,
+    array_function=shape_kernels.moveaxis,
     meta="view",
     function=functions_shape.moveaxis,
 )
@@ -1595,7 +1596,7 @@ register(
     jvp=permute_dims_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.permute_dims,
+    array_function=shape_kernels.permute_dims,
     meta="view",
     function=functions_shape.permute_dims,
 )
@@ -1607,7 +1608,7 @@ register(
     jvp=repeat_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.repeat,
+    array_function=shape_kernels.repeat,
     meta=kernels.meta.shape.repeat,
     function=functions_shape.repeat,
 )
@@ -1620,7 +1621,7 @@ register(
     jvp=reshape_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.reshape,
+    array_function=shape_kernels.reshape,
     meta=kernels.meta.shape.reshape,
     function=functions_shape.reshape,
 )
@@ -1632,7 +1633,7 @@ register(
     jvp=roll_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.roll,
+    array_function=shape_kernels.roll,
     meta="same",
     function=functions_shape.roll,
 )
@@ -1645,7 +1646,7 @@ register(
     jvp=sliding_window_view_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.sliding_window_view,
+    array_function=shape_kernels.sliding_window_view,
     meta="view",
     function=functions_shape.sliding_window_view,
 )
@@ -1657,7 +1658,7 @@ register(
     node=split_node,
     jvp=split_jvp,
     tangents=(0,),
-    array_function=kernels.shape.split,
+    array_function=shape_kernels.split,
     meta="view",
     function=functions_shape.split,
 )
@@ -1670,7 +1671,7 @@ register(
     jvp=squeeze_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.squeeze,
+    array_function=shape_kernels.squeeze,
     meta="view",
     function=functions_shape.squeeze,
 )
@@ -1682,7 +1683,7 @@ register(
     jvp=stack_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.stack,
+    array_function=shape_kernels.stack,
     meta=kernels.meta.shape.stack,
     function=functions_shape.stack,
 )
@@ -1695,7 +1696,7 @@ register(
     jvp=swapaxes_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.swapaxes,
+    array_function=shape_kernels.swapaxes,
     meta="view",
     function=functions_shape.swapaxes,
 )
@@ -1707,7 +1708,7 @@ register(
     jvp=tile_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.tile,
+    array_function=shape_kernels.tile,
     meta=kernels.meta.shape.tile,
     function=functions_shape.tile,
 )
@@ -1719,7 +1720,7 @@ register(
     jvp=tril_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.tril,
+    array_function=shape_kernels.tril,
     meta=kernels.meta.shape.tril,
     function=functions_shape.tril,
 )
@@ -1731,7 +1732,7 @@ register(
     jvp=triu_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.triu,
+    array_function=shape_kernels.triu,
     meta=kernels.meta.shape.triu,
     function=functions_shape.triu,
 )
@@ -1743,7 +1744,7 @@ register(
     node=unbind_node,
     jvp=unbind_jvp,
     tangents=(0,),
-    array_function=kernels.shape.unbind,
+    array_function=shape_kernels.unbind,
     meta="view",
     function=functions_shape.unbind,
 )
@@ -1755,7 +1756,7 @@ register(
     jvp=window_backward_jvp,
     tangents=(0,),
     form="linear",
-    array_function=kernels.shape.window_backward,
+    array_function=shape_kernels.window_backward,
     meta=kernels.meta.shape.window_backward,
     function=functions_shape._window_backward,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pullback import composites, kernels
+from pullback.kernels import sorting as sorting_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -42,6 +43,15 @@ from . import functions_sorting, operators
 
 ndarray = np.ndarray
 new_tensor = object.__new__
+np_argpartition = np.argpartition
+np_argwhere = np.argwhere
+np_digitize = np.digitize
+np_flatnonzero = np.flatnonzero
+np_isin = np.isin
+np_unique_all = np.unique_all
+np_unique_counts = np.unique_counts
+np_unique_inverse = np.unique_inverse
+np_unique_values = np.unique_values
 
 
 class QuantilePlacesBackward0(OneEdge):
@@ -295,7 +305,7 @@ class UniqueValuesBackward0(OneEdge):
 
 
 def _quantile_places_cpu(q, count, method):
-    return tuple(map(wrap, kernels.sorting.quantile_places(q._array, count._array, method)))
+    return tuple(map(wrap, sorting_kernels.quantile_places(q._array, count._array, method)))
 
 
 def _quantile_places_node(q, count, method):
@@ -316,7 +326,7 @@ def _quantile_places_record(q, count, method):
     node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
     return recorded_several(
-        node, kernels.sorting.quantile_places(q._array, count._array, method), (False, False, True)
+        node, sorting_kernels.quantile_places(q._array, count._array, method), (False, False, True)
     )
 
 
@@ -329,24 +339,24 @@ def _quantile_places_jvp(xp, q, count, method, q_t, below, above, share):
 
 
 def _ranked_cpu(self, ranks, skip_nan):
-    return wrap(kernels.sorting.ranked(self._array, ranks._array, skip_nan))
+    return wrap(sorting_kernels.ranked(self._array, ranks._array, skip_nan))
 
 
 def argpartition_cpu(self, kth, axis=-1):
-    return wrap(np.argpartition(self._array, kth=kth, axis=axis))
+    return wrap(np_argpartition(self._array, kth=kth, axis=axis))
 
 
 def argsort_cpu(self, axis=-1, *, descending=False, stable=True):
-    return wrap(kernels.sorting.argsort(self._array, axis, descending=descending, stable=stable))
+    return wrap(sorting_kernels.argsort(self._array, axis, descending=descending, stable=stable))
 
 
 def argwhere_cpu(self):
-    return wrap(np.argwhere(self._array))
+    return wrap(np_argwhere(self._array))
 
 
 def bincount_cpu(self, weights=None, minlength=0):
     return wrap(
-        kernels.sorting.bincount(
+        sorting_kernels.bincount(
             self._array, None if weights is None else weights._array, minlength
         )
     )
@@ -377,7 +387,7 @@ def bincount_record(self, weights=None, minlength=0):
     node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(
         node,
-        kernels.sorting.bincount(
+        sorting_kernels.bincount(
             self._array, None if weights is None else weights._array, minlength
         ),
     )
@@ -392,21 +402,21 @@ def bincount_jvp(xp, self, weights, minlength, weights_t, result):
 
 
 def digitize_cpu(self, bins, right=False):
-    return wrap(np.digitize(self._array, bins._array, right=right))
+    return wrap(np_digitize(self._array, bins._array, right=right))
 
 
 def flatnonzero_cpu(self):
-    return wrap(np.flatnonzero(self._array))
+    return wrap(np_flatnonzero(self._array))
 
 
 def isin_cpu(self, test_elements, *, assume_unique=False, invert=False):
     return wrap(
-        np.isin(self._array, test_elements._array, assume_unique=assume_unique, invert=invert)
+        np_isin(self._array, test_elements._array, assume_unique=assume_unique, invert=invert)
     )
 
 
 def kthvalue_cpu(self, k, axis=-1, keepdims=False):
-    return tuple(map(wrap, kernels.sorting.kthvalue(self._array, k, axis, keepdims)))
+    return tuple(map(wrap, sorting_kernels.kthvalue(self._array, k, axis, keepdims)))
 
 
 def kthvalue_node(self, k, axis=-1, keepdims=False):
@@ -427,7 +437,7 @@ def kthvalue_record(self, k, axis=-1, keepdims=False):
     node.axis = axis
     node.keepdims = keepdims
     values, indices = recorded_several(
-        node, kernels.sorting.kthvalue(self._array, k, axis, keepdims), (True, False)
+        node, sorting_kernels.kthvalue(self._array, k, axis, keepdims), (True, False)
     )
     node.save_outputs(values, indices)
     return values, indices
@@ -442,7 +452,7 @@ def kthvalue_jvp(xp, self, k, axis, keepdims, self_t, values, indices):
 
 
 def mode_cpu(self, axis=-1, keepdims=False):
-    return tuple(map(wrap, kernels.sorting.mode(self._array, axis, keepdims)))
+    return tuple(map(wrap, sorting_kernels.mode(self._array, axis, keepdims)))
 
 
 def mode_node(self, axis=-1, keepdims=False):
@@ -463,7 +473,7 @@ def mode_record(self, axis=-1, keepdims=False):
     node.axis = axis
     node.keepdims = keepdims
     values, indices = recorded_several(
-        node, kernels.sorting.mode(self._array, axis, keepdims), (True, False)
+        node, sorting_kernels.mode(self._array, axis, keepdims), (True, False)
     )
     node.save_outputs(values, indices)
     return values, indices
@@ -479,14 +489,14 @@ def mode_jvp(xp, self, axis, keepdims, self_t, values, indices):
 
 def searchsorted_cpu(self, v, side="left", sorter=None):
     return wrap(
-        kernels.sorting.searchsorted(
+        sorting_kernels.searchsorted(
             self._array, v._array, side, None if sorter is None else sorter._array
         )
     )
 
 
 def sort_cpu(self, axis=-1, *, descending=False, stable=True):
-    return wrap(kernels.sorting.sort(self._array, axis, descending=descending, stable=stable))
+    return wrap(sorting_kernels.sort(self._array, axis, descending=descending, stable=stable))
 
 
 def sort_node(self, axis=-1, *, descending=False, stable=True):
@@ -511,7 +521,7 @@ def sort_record(self, axis=-1, *, descending=False, stable=True):
     node.descending = descending
     node.stable = stable
     return recorded(
-        node, kernels.sorting.sort(self._array, axis, descending=descending, stable=stable)
+        node, sorting_kernels.sort(self._array, axis, descending=descending, stable=stable)
     )
 
 
@@ -524,7 +534,7 @@ def sort_jvp(xp, self, axis, descending, stable, self_t, result):
 
 
 def topk_cpu(self, k, axis=-1, largest=True, sorted=True):
-    return tuple(map(wrap, kernels.sorting.topk(self._array, k, axis, largest, sorted)))
+    return tuple(map(wrap, sorting_kernels.topk(self._array, k, axis, largest, sorted)))
 
 
 def topk_node(self, k, axis=-1, largest=True, sorted=True):
@@ -543,7 +553,7 @@ def topk_record(self, k, axis=-1, largest=True, sorted=True):
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
-        node, kernels.sorting.topk(self._array, k, axis, largest, sorted), (True, False)
+        node, sorting_kernels.topk(self._array, k, axis, largest, sorted), (True, False)
     )
     node.save_outputs(values, indices)
     return values, indices
@@ -558,7 +568,7 @@ def topk_jvp(xp, self, k, axis, largest, sorted, self_t, values, indices):
 
 
 def unique_all_cpu(self):
-    return tuple(map(wrap, np.unique_all(self._array)))
+    return tuple(map(wrap, np_unique_all(self._array)))
 
 
 def unique_all_node(self):
@@ -572,11 +582,11 @@ def unique_all_record(self):
     node = UniqueAllBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    return recorded_several(node, np.unique_all(self._array), (True, False, False, False))
+    return recorded_several(node, np_unique_all(self._array), (True, False, False, False))
 
 
 def unique_counts_cpu(self):
-    return tuple(map(wrap, np.unique_counts(self._array)))
+    return tuple(map(wrap, np_unique_counts(self._array)))
 
 
 def unique_counts_node(self):
@@ -590,11 +600,11 @@ def unique_counts_record(self):
     node = UniqueCountsBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    return recorded_several(node, np.unique_counts(self._array), (True, False))
+    return recorded_several(node, np_unique_counts(self._array), (True, False))
 
 
 def unique_inverse_cpu(self):
-    return tuple(map(wrap, np.unique_inverse(self._array)))
+    return tuple(map(wrap, np_unique_inverse(self._array)))
 
 
 def unique_inverse_node(self):
@@ -608,11 +618,11 @@ def unique_inverse_record(self):
     node = UniqueInverseBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    return recorded_several(node, np.unique_inverse(self._array), (True, False))
+    return recorded_several(node, np_unique_inverse(self._array), (True, False))
 
 
 def unique_values_cpu(self):
-    return wrap(np.unique_values(self._array))
+    return wrap(np_unique_values(self._array))
 
 
 def unique_values_node(self):
@@ -626,7 +636,7 @@ def unique_values_record(self):
     node = UniqueValuesBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    return recorded(node, np.unique_values(self._array))
+    return recorded(node, np_unique_values(self._array))
 
 
 register(
@@ -637,35 +647,35 @@ register(
     differentiable=(False, False, True),
     jvp=_quantile_places_jvp,
     tangents=(0,),
-    array_function=kernels.sorting.quantile_places,
+    array_function=sorting_kernels.quantile_places,
     meta="elementwise",
     function=functions_sorting._quantile_places,
 )
 register(
     operators._ranked,
     cpu=_ranked_cpu,
-    array_function=kernels.sorting.ranked,
+    array_function=sorting_kernels.ranked,
     meta=kernels.meta.sorting.ranked,
     function=functions_sorting._ranked,
 )
 register(
     operators.argpartition,
     cpu=argpartition_cpu,
-    array_function=np.argpartition,
+    array_function=np_argpartition,
     meta=kernels.meta.sorting.argpartition,
     function=functions_sorting.argpartition,
 )
 register(
     operators.argsort,
     cpu=argsort_cpu,
-    array_function=kernels.sorting.argsort,
+    array_function=sorting_kernels.argsort,
     meta=kernels.meta.sorting.argsort,
     function=functions_sorting.argsort,
 )
 register(
     operators.argwhere,
     cpu=argwhere_cpu,
-    array_function=np.argwhere,
+    array_function=np_argwhere,
     meta="data_dependent",
     function=functions_sorting.argwhere,
 )
@@ -677,28 +687,28 @@ register(
     jvp=bincount_jvp,
     tangents=(1,),
     form="linear",
-    array_function=kernels.sorting.bincount,
+    array_function=sorting_kernels.bincount,
     meta="data_dependent",
     function=functions_sorting.bincount,
 )
 register(
     operators.digitize,
     cpu=digitize_cpu,
-    array_function=np.digitize,
+    array_function=np_digitize,
     meta=kernels.meta.sorting.digitize,
     function=functions_sorting.digitize,
 )
 register(
     operators.flatnonzero,
     cpu=flatnonzero_cpu,
-    array_function=np.flatnonzero,
+    array_function=np_flatnonzero,
     meta="data_dependent",
     function=functions_sorting.flatnonzero,
 )
 register(
     operators.isin,
     cpu=isin_cpu,
-    array_function=np.isin,
+    array_function=np_isin,
     meta=kernels.meta.sorting.isin,
     function=functions_sorting.isin,
 )
@@ -710,7 +720,7 @@ register(
     differentiable=(True, False),
     jvp=kthvalue_jvp,
     tangents=(0,),
-    array_function=kernels.sorting.kthvalue,
+    array_function=sorting_kernels.kthvalue,
     meta=kernels.meta.sorting.kthvalue,
     function=functions_sorting.kthvalue,
 )
@@ -722,14 +732,14 @@ register(
     differentiable=(True, False),
     jvp=mode_jvp,
     tangents=(0,),
-    array_function=kernels.sorting.mode,
+    array_function=sorting_kernels.mode,
     meta=kernels.meta.sorting.mode,
     function=functions_sorting.mode,
 )
 register(
     operators.searchsorted,
     cpu=searchsorted_cpu,
-    array_function=kernels.sorting.searchsorted,
+    array_function=sorting_kernels.searchsorted,
     meta=kernels.meta.sorting.searchsorted,
     function=functions_sorting.searchsorted,
 )
@@ -741,7 +751,7 @@ register(
     jvp=sort_jvp,
     tangents=(0,),
     form="calls",
-    array_function=kernels.sorting.sort,
+    array_function=sorting_kernels.sort,
     meta=kernels.meta.sorting.sort,
     function=functions_sorting.sort,
 )
@@ -753,7 +763,7 @@ register(
     differentiable=(True, False),
     jvp=topk_jvp,
     tangents=(0,),
-    array_function=kernels.sorting.topk,
+    array_function=sorting_kernels.topk,
     meta=kernels.meta.sorting.topk,
     function=functions_sorting.topk,
 )
@@ -763,7 +773,7 @@ register(
     record=unique_all_record,
     node=unique_all_node,
     differentiable=(True, False, False, False),
-    array_function=np.unique_all,
+    array_function=np_unique_all,
     meta="data_dependent",
     function=functions_sorting.unique_all,
 )
@@ -773,7 +783,7 @@ register(
     record=unique_counts_record,
     node=unique_counts_node,
     differentiable=(True, False),
-    array_function=np.unique_counts,
+    array_function=np_unique_counts,
     meta="data_dependent",
     function=functions_sorting.unique_counts,
 )
@@ -783,7 +793,7 @@ register(
     record=unique_inverse_record,
     node=unique_inverse_node,
     differentiable=(True, False),
-    array_function=np.unique_inverse,
+    array_function=np_unique_inverse,
     meta="data_dependent",
     function=functions_sorting.unique_inverse,
 )
@@ -792,7 +802,7 @@ register(
     cpu=unique_values_cpu,
     record=unique_values_record,
     node=unique_values_node,
-    array_function=np.unique_values,
+    array_function=np_unique_values,
     meta="data_dependent",
     function=functions_sorting.unique_values,
 )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pullback import kernels
+from pullback.kernels import special as special_kernels
+from pullback.kernels import special_gamma as special_gamma_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -42,6 +43,9 @@ from . import functions_special, operators
 
 ndarray = np.ndarray
 new_tensor = object.__new__
+np_log = np.log
+np_log1p = np.log1p
+np_where = np.where
 
 
 class DigammaBackward0(OneEdge):
@@ -107,7 +111,7 @@ class EntrBackward0(OneEdge):
             self = self._array
         else:
             self = xp.load(node, self, node.self_v)
-        results = (-grad * (xp.log(self) + 1),)
+        results = (-grad * (np_log(self) + 1),)
         if not keep:
             node.self = FREED
         return results
@@ -523,7 +527,7 @@ class SoftplusBackward0(OneEdge):
             self = xp.load(node, self, node.self_v)
         beta = node.beta
         threshold = node.threshold
-        results = (xp.where(self * beta > threshold, grad, grad * xp.sigmoid(self * beta)),)
+        results = (np_where(self * beta > threshold, grad, grad * xp.sigmoid(self * beta)),)
         if not keep:
             node.self = FREED
         return results
@@ -582,7 +586,7 @@ class Xlog1PyBackward0(TwoEdges):
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = grad * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
+            grad_of_self = grad * np_log1p(np_where((self == 0) & (other <= -1), 0, other))
         else:
             grad_of_self = None
         if not keep:
@@ -643,7 +647,7 @@ class XlogyBackward0(TwoEdges):
         else:
             grad_of_other = None
         if to_self is not None:
-            grad_of_self = grad * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
+            grad_of_self = grad * np_log(np_where((self == 0) & (other <= 0), 1, other))
         else:
             grad_of_self = None
         if not keep:
@@ -655,7 +659,7 @@ class XlogyBackward0(TwoEdges):
 
 
 def digamma_cpu(self):
-    return wrap(kernels.special_gamma.digamma(self._array))
+    return wrap(special_gamma_kernels.digamma(self._array))
 
 
 def digamma_node(self):
@@ -673,7 +677,7 @@ def digamma_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special_gamma.digamma(self._array)
+    array = special_gamma_kernels.digamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -697,13 +701,13 @@ def digamma_jvp(xp, self, self_t, result):
 
 
 def digamma__cpu(self):
-    write(self, kernels.special_gamma.digamma(self._array), "digamma_")
+    write(self, special_gamma_kernels.digamma(self._array), "digamma_")
     return self
 
 
 def digamma__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.special_gamma.digamma(self._array), "digamma_")
+    return record_inplace(None, self, special_gamma_kernels.digamma(self._array), "digamma_")
 
 
 def digamma__node(self):
@@ -720,12 +724,12 @@ def digamma__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, kernels.special_gamma.digamma(self._array), "digamma_")
+    record_inplace(node, self, special_gamma_kernels.digamma(self._array), "digamma_")
     return self
 
 
 def entr_cpu(self):
-    return wrap(kernels.special.entr(self._array))
+    return wrap(special_kernels.entr(self._array))
 
 
 def entr_node(self):
@@ -743,7 +747,7 @@ def entr_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special.entr(self._array)
+    array = special_kernels.entr(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -767,7 +771,7 @@ def entr_jvp(xp, self, self_t, result):
 
 
 def erf_cpu(self):
-    return wrap(kernels.special.erf(self._array))
+    return wrap(special_kernels.erf(self._array))
 
 
 def erf_node(self):
@@ -785,7 +789,7 @@ def erf_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special.erf(self._array)
+    array = special_kernels.erf(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -809,13 +813,13 @@ def erf_jvp(xp, self, self_t, result):
 
 
 def erf__cpu(self):
-    write(self, kernels.special.erf(self._array), "erf_")
+    write(self, special_kernels.erf(self._array), "erf_")
     return self
 
 
 def erf__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.special.erf(self._array), "erf_")
+    return record_inplace(None, self, special_kernels.erf(self._array), "erf_")
 
 
 def erf__node(self):
@@ -832,12 +836,12 @@ def erf__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, kernels.special.erf(self._array), "erf_")
+    record_inplace(node, self, special_kernels.erf(self._array), "erf_")
     return self
 
 
 def erfc_cpu(self):
-    return wrap(kernels.special.erfc(self._array))
+    return wrap(special_kernels.erfc(self._array))
 
 
 def erfc_node(self):
@@ -855,7 +859,7 @@ def erfc_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special.erfc(self._array)
+    array = special_kernels.erfc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -879,13 +883,13 @@ def erfc_jvp(xp, self, self_t, result):
 
 
 def erfc__cpu(self):
-    write(self, kernels.special.erfc(self._array), "erfc_")
+    write(self, special_kernels.erfc(self._array), "erfc_")
     return self
 
 
 def erfc__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.special.erfc(self._array), "erfc_")
+    return record_inplace(None, self, special_kernels.erfc(self._array), "erfc_")
 
 
 def erfc__node(self):
@@ -902,12 +906,12 @@ def erfc__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, kernels.special.erfc(self._array), "erfc_")
+    record_inplace(node, self, special_kernels.erfc(self._array), "erfc_")
     return self
 
 
 def erfinv_cpu(self):
-    return wrap(kernels.special.erfinv(self._array))
+    return wrap(special_kernels.erfinv(self._array))
 
 
 def erfinv_node(self):
@@ -921,7 +925,7 @@ def erfinv_record(self):
     node = ErfinvBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = kernels.special.erfinv(self._array)
+    array = special_kernels.erfinv(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -947,13 +951,13 @@ def erfinv_jvp(xp, self, self_t, result):
 
 
 def erfinv__cpu(self):
-    write(self, kernels.special.erfinv(self._array), "erfinv_")
+    write(self, special_kernels.erfinv(self._array), "erfinv_")
     return self
 
 
 def erfinv__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.special.erfinv(self._array), "erfinv_")
+    return record_inplace(None, self, special_kernels.erfinv(self._array), "erfinv_")
 
 
 def erfinv__node(self):
@@ -968,13 +972,13 @@ def erfinv__record(self):
     node = ErfinvBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, kernels.special.erfinv(self._array), "erfinv_")
+    record_inplace(node, self, special_kernels.erfinv(self._array), "erfinv_")
     node.save_outputs(self)
     return self
 
 
 def gamma_cpu(self):
-    return wrap(kernels.special_gamma.gamma(self._array))
+    return wrap(special_gamma_kernels.gamma(self._array))
 
 
 def gamma_node(self):
@@ -992,7 +996,7 @@ def gamma_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special_gamma.gamma(self._array)
+    array = special_gamma_kernels.gamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1018,7 +1022,7 @@ def gamma_jvp(xp, self, self_t, result):
 
 
 def i0_cpu(self):
-    return wrap(kernels.special.i0(self._array))
+    return wrap(special_kernels.i0(self._array))
 
 
 def i0_node(self):
@@ -1036,7 +1040,7 @@ def i0_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special.i0(self._array)
+    array = special_kernels.i0(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1060,7 +1064,7 @@ def i0_jvp(xp, self, self_t, result):
 
 
 def i1_cpu(self):
-    return wrap(kernels.special.i1(self._array))
+    return wrap(special_kernels.i1(self._array))
 
 
 def i1_node(self):
@@ -1078,7 +1082,7 @@ def i1_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special.i1(self._array)
+    array = special_kernels.i1(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1104,7 +1108,7 @@ def i1_jvp(xp, self, self_t, result):
 
 
 def lgamma_cpu(self):
-    return wrap(kernels.special_gamma.lgamma(self._array))
+    return wrap(special_gamma_kernels.lgamma(self._array))
 
 
 def lgamma_node(self):
@@ -1122,7 +1126,7 @@ def lgamma_record(self):
     node._hooks = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special_gamma.lgamma(self._array)
+    array = special_gamma_kernels.lgamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1146,13 +1150,13 @@ def lgamma_jvp(xp, self, self_t, result):
 
 
 def lgamma__cpu(self):
-    write(self, kernels.special_gamma.lgamma(self._array), "lgamma_")
+    write(self, special_gamma_kernels.lgamma(self._array), "lgamma_")
     return self
 
 
 def lgamma__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.special_gamma.lgamma(self._array), "lgamma_")
+    return record_inplace(None, self, special_gamma_kernels.lgamma(self._array), "lgamma_")
 
 
 def lgamma__node(self):
@@ -1169,12 +1173,12 @@ def lgamma__record(self):
     node._edge0 = edge_of(self)
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
-    record_inplace(node, self, kernels.special_gamma.lgamma(self._array), "lgamma_")
+    record_inplace(node, self, special_gamma_kernels.lgamma(self._array), "lgamma_")
     return self
 
 
 def logit_cpu(self, eps=None):
-    return wrap(kernels.special.logit(self._array, eps))
+    return wrap(special_kernels.logit(self._array, eps))
 
 
 def logit_node(self, eps=None):
@@ -1194,7 +1198,7 @@ def logit_record(self, eps=None):
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.eps = eps
-    array = kernels.special.logit(self._array, eps)
+    array = special_kernels.logit(self._array, eps)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1218,13 +1222,13 @@ def logit_jvp(xp, self, eps, self_t, result):
 
 
 def logit__cpu(self, eps=None):
-    write(self, kernels.special.logit(self._array, eps), "logit_")
+    write(self, special_kernels.logit(self._array, eps), "logit_")
     return self
 
 
 def logit__inplace(self, eps=None):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.special.logit(self._array, eps), "logit_")
+    return record_inplace(None, self, special_kernels.logit(self._array, eps), "logit_")
 
 
 def logit__node(self, eps=None):
@@ -1243,12 +1247,12 @@ def logit__record(self, eps=None):
     node._hooks = None
     save_before_write(node, "self", self, node._edge0)
     node.eps = eps
-    record_inplace(node, self, kernels.special.logit(self._array, eps), "logit_")
+    record_inplace(node, self, special_kernels.logit(self._array, eps), "logit_")
     return self
 
 
 def polygamma_cpu(n, self):
-    return wrap(kernels.special_gamma.polygamma(n, self._array))
+    return wrap(special_gamma_kernels.polygamma(n, self._array))
 
 
 def polygamma_node(n, self):
@@ -1268,7 +1272,7 @@ def polygamma_record(n, self):
     node.n = n
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
-    array = kernels.special_gamma.polygamma(n, self._array)
+    array = special_gamma_kernels.polygamma(n, self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1292,7 +1296,7 @@ def polygamma_jvp(xp, n, self, self_t, result):
 
 
 def sigmoid_cpu(self):
-    return wrap(kernels.special.sigmoid(self._array))
+    return wrap(special_kernels.sigmoid(self._array))
 
 
 def sigmoid_node(self):
@@ -1306,7 +1310,7 @@ def sigmoid_record(self):
     node = SigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = kernels.special.sigmoid(self._array)
+    array = special_kernels.sigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1332,13 +1336,13 @@ def sigmoid_jvp(xp, self, self_t, result):
 
 
 def sigmoid__cpu(self):
-    write(self, kernels.special.sigmoid(self._array), "sigmoid_")
+    write(self, special_kernels.sigmoid(self._array), "sigmoid_")
     return self
 
 
 def sigmoid__inplace(self):
     check_inplace(self, False)
-    return record_inplace(None, self, kernels.special.sigmoid(self._array), "sigmoid_")
+    return record_inplace(None, self, special_kernels.sigmoid(self._array), "sigmoid_")
 
 
 def sigmoid__node(self):
@@ -1353,13 +1357,13 @@ def sigmoid__record(self):
     node = SigmoidBackward0()
     node._edge0 = edge_of(self)
     node._hooks = None
-    record_inplace(node, self, kernels.special.sigmoid(self._array), "sigmoid_")
+    record_inplace(node, self, special_kernels.sigmoid(self._array), "sigmoid_")
     node.save_outputs(self)
     return self
 
 
 def softplus_cpu(self, beta=1.0, threshold=20.0):
-    return wrap(kernels.special.softplus(self._array, beta, threshold))
+    return wrap(special_kernels.softplus(self._array, beta, threshold))
 
 
 def softplus_node(self, beta=1.0, threshold=20.0):
@@ -1381,7 +1385,7 @@ def softplus_record(self, beta=1.0, threshold=20.0):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.beta = beta
     node.threshold = threshold
-    array = kernels.special.softplus(self._array, beta, threshold)
+    array = special_kernels.softplus(self._array, beta, threshold)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1409,7 +1413,7 @@ def softplus_jvp(xp, self, beta, threshold, self_t, result):
 
 
 def xlog1py_cpu(self, other):
-    return wrap(kernels.special.xlog1py(self._array, other._array))
+    return wrap(special_kernels.xlog1py(self._array, other._array))
 
 
 def xlog1py_node(self, other):
@@ -1433,7 +1437,7 @@ def xlog1py_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.special.xlog1py(self._array, other._array)
+    array = special_kernels.xlog1py(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1463,7 +1467,7 @@ def xlog1py_jvp(xp, self, other, self_t, other_t, result):
 
 
 def xlogy_cpu(self, other):
-    return wrap(kernels.special.xlogy(self._array, other._array))
+    return wrap(special_kernels.xlogy(self._array, other._array))
 
 
 def xlogy_node(self, other):
@@ -1487,7 +1491,7 @@ def xlogy_record(self, other):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    array = kernels.special.xlogy(self._array, other._array)
+    array = special_kernels.xlogy(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -1517,13 +1521,13 @@ def xlogy_jvp(xp, self, other, self_t, other_t, result):
 
 
 def xlogy__cpu(self, other):
-    write(self, kernels.special.xlogy(self._array, other._array), "xlogy_")
+    write(self, special_kernels.xlogy(self._array, other._array), "xlogy_")
     return self
 
 
 def xlogy__inplace(self, other):
     check_inplace(self, False, other)
-    return record_inplace(None, self, kernels.special.xlogy(self._array, other._array), "xlogy_")
+    return record_inplace(None, self, special_kernels.xlogy(self._array, other._array), "xlogy_")
 
 
 def xlogy__node(self, other):
@@ -1546,7 +1550,7 @@ def xlogy__record(self, other):
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
-    record_inplace(node, self, kernels.special.xlogy(self._array, other._array), "xlogy_")
+    record_inplace(node, self, special_kernels.xlogy(self._array, other._array), "xlogy_")
     return self
 
 
@@ -1558,7 +1562,7 @@ register(
     jvp=digamma_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special_gamma.digamma,
+    array_function=special_gamma_kernels.digamma,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.digamma,
@@ -1582,7 +1586,7 @@ register(
     jvp=entr_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.entr,
+    array_function=special_kernels.entr,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.entr,
@@ -1595,7 +1599,7 @@ register(
     jvp=erf_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.erf,
+    array_function=special_kernels.erf,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.erf,
@@ -1619,7 +1623,7 @@ register(
     jvp=erfc_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.erfc,
+    array_function=special_kernels.erfc,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.erfc,
@@ -1643,7 +1647,7 @@ register(
     jvp=erfinv_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.erfinv,
+    array_function=special_kernels.erfinv,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.erfinv,
@@ -1667,7 +1671,7 @@ register(
     jvp=gamma_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special_gamma.gamma,
+    array_function=special_gamma_kernels.gamma,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.gamma,
@@ -1680,7 +1684,7 @@ register(
     jvp=i0_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.i0,
+    array_function=special_kernels.i0,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.i0,
@@ -1693,7 +1697,7 @@ register(
     jvp=i1_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.i1,
+    array_function=special_kernels.i1,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.i1,
@@ -1706,7 +1710,7 @@ register(
     jvp=lgamma_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special_gamma.lgamma,
+    array_function=special_gamma_kernels.lgamma,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.lgamma,
@@ -1730,7 +1734,7 @@ register(
     jvp=logit_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.logit,
+    array_function=special_kernels.logit,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.logit,
@@ -1754,7 +1758,7 @@ register(
     jvp=polygamma_jvp,
     tangents=(1,),
     form="elementwise",
-    array_function=kernels.special_gamma.polygamma,
+    array_function=special_gamma_kernels.polygamma,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.polygamma,
@@ -1767,7 +1771,7 @@ register(
     jvp=sigmoid_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.sigmoid,
+    array_function=special_kernels.sigmoid,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.sigmoid,
@@ -1791,7 +1795,7 @@ register(
     jvp=softplus_jvp,
     tangents=(0,),
     form="elementwise",
-    array_function=kernels.special.softplus,
+    array_function=special_kernels.softplus,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.softplus,
@@ -1805,7 +1809,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=kernels.special.xlog1py,
+    array_function=special_kernels.xlog1py,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.xlog1py,
@@ -1819,7 +1823,7 @@ register(
     tangents=(0, 1),
     sums=True,
     form="elementwise",
-    array_function=kernels.special.xlogy,
+    array_function=special_kernels.xlogy,
     batching="elementwise",
     meta="elementwise",
     function=functions_special.xlogy,

@@ -41,6 +41,7 @@ __all__ = [
 
 _new = object.__new__
 _ndarray = np.ndarray
+_asarray = np.asarray
 FLOAT64 = np.dtype(np.float64)
 RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
 _PLAIN_FLAGS = CPU_FLAGS | PLAIN_VIEW
@@ -49,7 +50,7 @@ _PLAIN_FLAGS = CPU_FLAGS | PLAIN_VIEW
 def recorded(node: Node, array: Any) -> Tensor:
     """The tensor of a node's only result."""
     if type(array) is not _ndarray:
-        array = np.asarray(array)
+        array = _asarray(array)
     # Everything recorded comes through here, so the number is read without a call of our own.
     node._seq = get_following()()
     node._shape = array.shape

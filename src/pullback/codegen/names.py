@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -63,6 +64,7 @@ _DERIVED = (
     "grad_of_{}",
     "each_{}",
 )
+_ALIASES = re.compile(r"np_\w+|\w+_kernels")  # NumPy's functions, and the modules of ours
 _OWN = ("kernels", "composites")
 
 
@@ -83,7 +85,7 @@ def check_arguments(function: NativeFunction) -> None:
     for name in names:
         if keyword.iskeyword(name) or name.startswith("_"):
             raise CodegenError(f"the argument {name!r} of {func.name} is no name for a parameter")
-        if name in taken or name in modules or name in made:
+        if name in taken or name in modules or name in made or _ALIASES.fullmatch(name):
             raise CodegenError(
                 f"the argument {name!r} of {func.name} has a name that the generated code uses "
                 f"itself; rename it"

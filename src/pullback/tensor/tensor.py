@@ -80,6 +80,7 @@ birthplace: ContextVar[int] = ContextVar("pullback_birthplace", default=0)
 
 _new = object.__new__
 _ndarray = np.ndarray
+_asarray = np.asarray  # NumPy's module is slow to be asked for a name
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 _lock = RLock()  # two threads may ask for a tensor's first counter
@@ -203,7 +204,7 @@ def wrap(array: Any) -> Tensor:
         tensor._array = array
         tensor._flags = array.flags
     else:
-        tensor._array = np.asarray(array)
+        tensor._array = _asarray(array)
     tensor._edge = tensor._counter = tensor._meta = None
     return tensor
 

@@ -69,7 +69,13 @@ def generate(
 
 def generate_from(loaded: Tables, names: list[str], namespace: str) -> dict[str, str]:
     """The generated files of tables that have been read; `names` are those of their families."""
-    ops = [Emitted(matched) for matched in loaded.match()]
+    of_numpy = {
+        str(function.func.name): kernel.removeprefix("numpy.")
+        for function in loaded.functions
+        if (kernel := function.dispatch.get("CPU", "")).startswith("numpy.")
+        and kernel.count(".") == 1
+    }
+    ops = [Emitted(matched, of_numpy) for matched in loaded.match()]
     families: dict[str, list[Emitted]] = {name: [] for name in names}
     for op in ops:
         assert op.function.place is not None

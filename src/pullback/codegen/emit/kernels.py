@@ -75,7 +75,18 @@ def emit_composite(op: Emitted, entry: str, module: str) -> str:
 
 
 def array_function(kernel: str) -> str:
-    """The expression of a kernel's name in a table: ``numpy.sin`` or ``kernels.shape.reshape``."""
+    """The expression of a kernel's name in a table, by names that the module looks up once.
+
+    Modules that load some of their names late, as NumPy does, are slow to be asked for any.
+
+    >>> array_function("numpy.sin"), array_function("kernels.shape.reshape")
+    ('np_sin', 'shape_kernels.reshape')
+    """
+    module, _, name = kernel.rpartition(".")
+    if module == "numpy":
+        return f"np_{name}"
+    if module.startswith("kernels.") and module.count(".") == 1:
+        return f"{module.removeprefix('kernels.')}_kernels.{name}"
     return kernel.replace("numpy.", "np.", 1) if kernel.startswith("numpy.") else kernel
 
 

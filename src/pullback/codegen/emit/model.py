@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from pullback.codegen.model import (
     Derivative,
@@ -53,6 +54,8 @@ class Emitted:
     """One function of the tables, with what its source needs."""
 
     matched: NativeFunctionWithDifferentiabilityInfo
+    # The operators of all tables that are functions of NumPy, each with the name that it has there.
+    of_numpy: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def function(self) -> NativeFunction:
@@ -158,8 +161,9 @@ def default_of(argument: Argument) -> str:
 class _Namespaced(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id != "len":
-            node.func = ast.Attribute(ast.Name("xp", ast.Load()), node.func.id, ast.Load())
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if name and name != "len" and not name.startswith("np_"):  # NumPy's own, see run.py
+            node.func = ast.Attribute(ast.Name("xp", ast.Load()), name, ast.Load())
         return node
 
 

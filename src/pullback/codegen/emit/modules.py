@@ -100,14 +100,22 @@ def _header(doc: str, source: str) -> str:
     return _HEADER.format(doc=doc, source=source)
 
 
-def _kernel_imports(kernels: Iterable[str]) -> str:
-    """Imports for the functions that a table names."""
+def _kernel_imports(kernels: Iterable[str], text: str) -> str:
+    """Imports for the functions that a table names, as `text` reads them."""
     modules = {kernel.rpartition(".")[0] for kernel in kernels} - {"numpy", ""}
-    own = sorted({module.split(".")[0] for module in modules} & {"composites", "kernels"})
+    own = [m for m in ("composites", "kernels") if re.search(rf"(?<![\w.]){m}\.", text)]
     others = sorted(m for m in modules if m.split(".")[0] not in ("composites", "kernels", "numpy"))
-    text = "import numpy as np\n\n"
-    text += "".join(f"import {module}\n" for module in others)
-    return text + (f"from pullback import {', '.join(own)}\n" if own else "")
+    imports = "import numpy as np\n\n" + "".join(f"import {module}\n" for module in others)
+    imports += f"from pullback import {', '.join(own)}\n" if own else ""
+    for module in sorted(set(re.findall(r"\b(\w+)_kernels\.", text))):
+        imports += f"from pullback.kernels import {module} as {module}_kernels\n"
+    return imports
+
+
+def _numpy_names(text: str) -> str:
+    """Lines that give this module NumPy's functions under names of its own."""
+    names = sorted(set(re.findall(r"\bnp_(\w+)", text)))
+    return "".join(f"np_{name} = np.{name}\n" for name in names)
 
 
 def _sorted(ops: Iterable[Emitted]) -> list[Emitted]:
@@ -193,8 +201,7 @@ def functions_with_out(ops: Iterable[Emitted]) -> dict[str, str]:
 def kernels_module(family: str, ops: list[Emitted]) -> str:
     """The nodes, kernels and forward formulas of one table, and their registration."""
     members = with_arrays(ops)
-    text = _header(f"Nodes and kernels: {family}.", f"{family}.yaml")
-    text += _kernel_imports(_named_functions(ops)) + _IMPORTS_KERNELS.format(family=family)
+    text = ""
     seen: set[str] = set()
     for op in members:
         if op.info is not None and op.info.op not in seen:
@@ -206,7 +213,10 @@ def kernels_module(family: str, ops: list[Emitted]) -> str:
             text += "\n\n" + emit_jvp(op)
     for op in made_of_entry(ops):
         text += "\n\n" + emit_composite(op, _entry_function(op, ops), f"functions_{family}")
-    return text + "\n\n" + _registration(family, ops)
+    text += "\n\n" + _registration(family, ops)
+    head = _header(f"Nodes and kernels: {family}.", f"{family}.yaml")
+    head += _kernel_imports(_named_functions(ops), text) + _IMPORTS_KERNELS.format(family=family)
+    return head + _numpy_names(text) + text
 
 
 def _named_functions(ops: list[Emitted]) -> list[str]:

@@ -8,6 +8,7 @@ gradient needs it, and releasing is part of the call. Nodes with lists have no `
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 
 from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
 from pullback.codegen.emit.source import indent, tuple_text
@@ -97,7 +98,7 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
         if not guarded.get(attribute.name):
             lines += map(indent, _load(op, attribute))
     if len(names) == 1:
-        formula = _on_arrays(op.derivatives[0].formula)
+        formula = _on_arrays(op.derivatives[0].formula, op.of_numpy)
         results = f"({formula},)"
     else:
         lines.append(f"    {', '.join(f'to_{name}' for name in names)} = {edges_text(op)}")
@@ -116,23 +117,31 @@ def emit_run(op: Emitted, saved: list[SavedAttribute], tensors: list[str]) -> st
     return "\n".join(lines) + "\n"
 
 
-class _Conjugated(ast.NodeTransformer):
+class _OnArrays(ast.NodeTransformer):
+    def __init__(self, of_numpy: Mapping[str, str]):
+        self.of_numpy = of_numpy
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id == "conj":
+        if not isinstance(node.func, ast.Name):
+            return node
+        if node.func.id == "conj":
             return ast.Call(ast.Attribute(node.args[0], "conjugate", ast.Load()), [], [])
+        if node.func.id in self.of_numpy:
+            node.func.id = f"np_{self.of_numpy[node.func.id]}"
         return node
 
 
-def _on_arrays(formula: str) -> str:
+def _on_arrays(formula: str, of_numpy: Mapping[str, str]) -> str:
     """A formula for arrays and numbers, whose own method returns what is real as it is.
 
-    The gradient of a slice is left a part; the engine puts it where it belongs.
+    Operators that are functions of NumPy are these themselves. The gradient of a slice is left a
+    part; the engine puts it where it belongs.
 
-    >>> _on_arrays("grad * conj(sin(self))")
-    'grad * xp.sin(self).conjugate()'
+    >>> _on_arrays("grad * conj(sin(self)) + zeros_like(self)", {"sin": "sin"})
+    'grad * np_sin(self).conjugate() + xp.zeros_like(self)'
     """
-    tree = _Conjugated().visit(ast.parse(formula, mode="eval"))
+    tree = _OnArrays(of_numpy).visit(ast.parse(formula, mode="eval"))
     if isinstance(tree.body, ast.Call) and ast.unparse(tree.body.func) == "getitem_backward":
         tree.body.func = ast.Name("Part", ast.Load())
         return ast.unparse(tree)
@@ -146,7 +155,7 @@ def _gradient(
     guarded: dict[str, str | None],
 ) -> list[str]:
     """Lines for one formula, with the values that only it reads."""
-    formula = _on_arrays(derivative.formula)
+    formula = _on_arrays(derivative.formula, op.of_numpy)
     names = derivative.var_names
     if "elementwise" in op.function.tags and len(names) == 1:
         formula = _summed(formula, f"to_{names[0]}")
