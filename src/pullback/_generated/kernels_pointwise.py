@@ -3112,10 +3112,10 @@ def acosh__record(self):
 
 def add_cpu(self, other):
     return wrap(
-        combine(np_add, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_add(self._array, other._array)
+        combine(np_add, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_add(first_array, second_array)
     )
 
 
@@ -3133,10 +3133,10 @@ def add_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np_add, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else self._array + other._array
+        combine(np_add, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_add(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -3474,10 +3474,10 @@ def atan_jvp(xp, self, self_t, result):
 
 def atan2_cpu(self, other):
     return wrap(
-        combine(np_arctan2, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_arctan2(self._array, other._array)
+        combine(np_arctan2, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_arctan2(first_array, second_array)
     )
 
 
@@ -3503,10 +3503,10 @@ def atan2_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np_arctan2, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_arctan2(self._array, other._array)
+        combine(np_arctan2, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_arctan2(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -3678,10 +3678,10 @@ def atanh__record(self):
 
 def bitwise_and_cpu(self, other):
     return wrap(
-        combine(np_bitwise_and, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_bitwise_and(self._array, other._array)
+        combine(np_bitwise_and, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_bitwise_and(first_array, second_array)
     )
 
 
@@ -3706,10 +3706,10 @@ def bitwise_and__inplace(self, other):
 
 def bitwise_left_shift_cpu(self, other):
     return wrap(
-        combine(np_left_shift, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_left_shift(self._array, other._array)
+        combine(np_left_shift, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_left_shift(first_array, second_array)
     )
 
 
@@ -3750,10 +3750,10 @@ def bitwise_not__inplace(self):
 
 def bitwise_or_cpu(self, other):
     return wrap(
-        combine(np_bitwise_or, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_bitwise_or(self._array, other._array)
+        combine(np_bitwise_or, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_bitwise_or(first_array, second_array)
     )
 
 
@@ -3776,10 +3776,10 @@ def bitwise_or__inplace(self, other):
 
 def bitwise_right_shift_cpu(self, other):
     return wrap(
-        combine(np_right_shift, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_right_shift(self._array, other._array)
+        combine(np_right_shift, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_right_shift(first_array, second_array)
     )
 
 
@@ -3804,10 +3804,10 @@ def bitwise_right_shift__inplace(self, other):
 
 def bitwise_xor_cpu(self, other):
     return wrap(
-        combine(np_bitwise_xor, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_bitwise_xor(self._array, other._array)
+        combine(np_bitwise_xor, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_bitwise_xor(first_array, second_array)
     )
 
 
@@ -4207,10 +4207,10 @@ def conjugate_jvp(xp, self, self_t, result):
 
 def copysign_cpu(self, other):
     return wrap(
-        combine(np_copysign, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_copysign(self._array, other._array)
+        combine(np_copysign, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_copysign(first_array, second_array)
     )
 
 
@@ -4248,10 +4248,10 @@ def copysign_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np_copysign, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_copysign(self._array, other._array)
+        combine(np_copysign, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_copysign(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -4541,10 +4541,10 @@ def deg2rad__record(self):
 
 def div_cpu(self, other):
     return wrap(
-        combine(np_divide, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_divide(self._array, other._array)
+        combine(np_divide, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_divide(first_array, second_array)
     )
 
 
@@ -4576,10 +4576,10 @@ def div_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np_divide, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else self._array / other._array
+        combine(np_divide, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_divide(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -4651,10 +4651,10 @@ def div__record(self, other):
 
 def eq_cpu(self, other):
     return wrap(
-        combine(np_equal, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_equal(self._array, other._array)
+        combine(np_equal, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_equal(first_array, second_array)
     )
 
 
@@ -4937,10 +4937,10 @@ def floor__record(self):
 
 def floor_divide_cpu(self, other):
     return wrap(
-        combine(np_floor_divide, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_floor_divide(self._array, other._array)
+        combine(np_floor_divide, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_floor_divide(first_array, second_array)
     )
 
 
@@ -4958,10 +4958,10 @@ def floor_divide_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np_floor_divide, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_floor_divide(self._array, other._array)
+        combine(np_floor_divide, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_floor_divide(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5117,10 +5117,10 @@ def fmin_jvp(xp, self, other, self_t, other_t, result):
 
 def fmod_cpu(self, other):
     return wrap(
-        combine(np_fmod, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_fmod(self._array, other._array)
+        combine(np_fmod, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_fmod(first_array, second_array)
     )
 
 
@@ -5158,10 +5158,10 @@ def fmod_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np_fmod, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_fmod(self._array, other._array)
+        combine(np_fmod, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_fmod(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5273,10 +5273,10 @@ def frexp_jvp(xp, self, self_t, mantissa, exponent):
 
 def gcd_cpu(self, other):
     return wrap(
-        combine(np_gcd, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_gcd(self._array, other._array)
+        combine(np_gcd, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_gcd(first_array, second_array)
     )
 
 
@@ -5294,28 +5294,28 @@ def gcd__inplace(self, other):
 
 def ge_cpu(self, other):
     return wrap(
-        combine(np_greater_equal, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_greater_equal(self._array, other._array)
+        combine(np_greater_equal, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_greater_equal(first_array, second_array)
     )
 
 
 def gt_cpu(self, other):
     return wrap(
-        combine(np_greater, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_greater(self._array, other._array)
+        combine(np_greater, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_greater(first_array, second_array)
     )
 
 
 def heaviside_cpu(self, other):
     return wrap(
-        combine(np_heaviside, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_heaviside(self._array, other._array)
+        combine(np_heaviside, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_heaviside(first_array, second_array)
     )
 
 
@@ -5333,10 +5333,10 @@ def heaviside_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np_heaviside, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_heaviside(self._array, other._array)
+        combine(np_heaviside, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_heaviside(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5392,10 +5392,10 @@ def heaviside__record(self, other):
 
 def hypot_cpu(self, other):
     return wrap(
-        combine(np_hypot, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_hypot(self._array, other._array)
+        combine(np_hypot, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_hypot(first_array, second_array)
     )
 
 
@@ -5433,10 +5433,10 @@ def hypot_record(self, other):
     else:
         node.self, node.self_v = None, 0
     array = (
-        combine(np_hypot, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_hypot(self._array, other._array)
+        combine(np_hypot, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_hypot(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5565,10 +5565,10 @@ def isnan_cpu(self):
 
 def lcm_cpu(self, other):
     return wrap(
-        combine(np_lcm, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_lcm(self._array, other._array)
+        combine(np_lcm, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_lcm(first_array, second_array)
     )
 
 
@@ -5586,10 +5586,10 @@ def lcm__inplace(self, other):
 
 def ldexp_cpu(self, other):
     return wrap(
-        combine(np_ldexp, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_ldexp(self._array, other._array)
+        combine(np_ldexp, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_ldexp(first_array, second_array)
     )
 
 
@@ -5609,10 +5609,10 @@ def ldexp_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np_ldexp, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_ldexp(self._array, other._array)
+        combine(np_ldexp, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_ldexp(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5672,10 +5672,10 @@ def ldexp__record(self, other):
 
 def le_cpu(self, other):
     return wrap(
-        combine(np_less_equal, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_less_equal(self._array, other._array)
+        combine(np_less_equal, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_less_equal(first_array, second_array)
     )
 
 
@@ -6169,10 +6169,10 @@ def logaddexp_jvp(xp, self, other, self_t, other_t, result):
 
 def logaddexp2_cpu(self, other):
     return wrap(
-        combine(np_logaddexp2, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_logaddexp2(self._array, other._array)
+        combine(np_logaddexp2, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_logaddexp2(first_array, second_array)
     )
 
 
@@ -6198,10 +6198,10 @@ def logaddexp2_record(self, other):
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
-        combine(np_logaddexp2, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_logaddexp2(self._array, other._array)
+        combine(np_logaddexp2, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_logaddexp2(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -6233,10 +6233,10 @@ def logaddexp2_jvp(xp, self, other, self_t, other_t, result):
 
 def logical_and_cpu(self, other):
     return wrap(
-        combine(np_logical_and, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_logical_and(self._array, other._array)
+        combine(np_logical_and, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_logical_and(first_array, second_array)
     )
 
 
@@ -6246,28 +6246,28 @@ def logical_not_cpu(self):
 
 def logical_or_cpu(self, other):
     return wrap(
-        combine(np_logical_or, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_logical_or(self._array, other._array)
+        combine(np_logical_or, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_logical_or(first_array, second_array)
     )
 
 
 def logical_xor_cpu(self, other):
     return wrap(
-        combine(np_logical_xor, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_logical_xor(self._array, other._array)
+        combine(np_logical_xor, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_logical_xor(first_array, second_array)
     )
 
 
 def lt_cpu(self, other):
     return wrap(
-        combine(np_less, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_less(self._array, other._array)
+        combine(np_less, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_less(first_array, second_array)
     )
 
 
@@ -6480,10 +6480,10 @@ def modf_jvp(xp, self, self_t, fractional, integral):
 
 def mul_cpu(self, other):
     return wrap(
-        combine(np_multiply, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_multiply(self._array, other._array)
+        combine(np_multiply, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_multiply(first_array, second_array)
     )
 
 
@@ -6521,10 +6521,10 @@ def mul_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np_multiply, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else self._array * other._array
+        combine(np_multiply, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_multiply(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -6678,10 +6678,10 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
 
 def ne_cpu(self, other):
     return wrap(
-        combine(np_not_equal, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_not_equal(self._array, other._array)
+        combine(np_not_equal, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_not_equal(first_array, second_array)
     )
 
 
@@ -6700,7 +6700,7 @@ def neg_record(self):
     node = NegBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    array = -self._array
+    array = np_negative(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         node._shape = array.shape
@@ -6751,10 +6751,10 @@ def neg__record(self):
 
 def nextafter_cpu(self, other):
     return wrap(
-        combine(np_nextafter, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_nextafter(self._array, other._array)
+        combine(np_nextafter, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_nextafter(first_array, second_array)
     )
 
 
@@ -6772,10 +6772,10 @@ def nextafter_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np_nextafter, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_nextafter(self._array, other._array)
+        combine(np_nextafter, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_nextafter(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -7191,10 +7191,10 @@ def reciprocal__record(self):
 
 def remainder_cpu(self, other):
     return wrap(
-        combine(np_remainder, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_remainder(self._array, other._array)
+        combine(np_remainder, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_remainder(first_array, second_array)
     )
 
 
@@ -7232,10 +7232,10 @@ def remainder_record(self, other):
     else:
         node.other, node.other_v = None, 0
     array = (
-        combine(np_remainder, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_remainder(self._array, other._array)
+        combine(np_remainder, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_remainder(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -7887,10 +7887,10 @@ def square__record(self):
 
 def sub_cpu(self, other):
     return wrap(
-        combine(np_subtract, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else np_subtract(self._array, other._array)
+        combine(np_subtract, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_subtract(first_array, second_array)
     )
 
 
@@ -7908,10 +7908,10 @@ def sub_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._hooks = None
     array = (
-        combine(np_subtract, self._array, other._array)
-        if type(self._array) is type(other._array) is ndarray
-        and (self._array.size > WIDE or other._array.size > WIDE)
-        else self._array - other._array
+        combine(np_subtract, first_array, second_array)
+        if type(first_array := self._array) is type(second_array := other._array) is ndarray
+        and (first_array.size > WIDE or second_array.size > WIDE)
+        else np_subtract(first_array, second_array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()

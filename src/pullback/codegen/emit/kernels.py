@@ -22,14 +22,6 @@ from pullback.schema import Argument, OptionalType
 
 __all__ = ["array_function", "emit_composite", "emit_kernels"]
 
-_SYMBOLS = {
-    "numpy.add": "+",
-    "numpy.subtract": "-",
-    "numpy.multiply": "*",
-    "numpy.divide": "/",
-    "numpy.negative": "-",
-}
-
 
 def emit_kernels(op: Emitted) -> str:
     """The kernels of one operator that has a function on arrays."""
@@ -114,7 +106,7 @@ def _call(op: Emitted, *, recording: bool = False) -> str:
     function, passed = array_function(kernel), ", ".join(texts)
     if "heavy" not in op.function.tags:
         is_numpys = kernel.startswith("numpy.")
-        return _arithmetic(op, texts, recording) if is_numpys else f"{function}({passed})"
+        return _arithmetic(op, texts) if is_numpys else f"{function}({passed})"
     # A Python number has no size; what requires grad is an array.
     is_large = f"{passed}.size >= LARGE"
     if not recording:
@@ -122,25 +114,18 @@ def _call(op: Emitted, *, recording: bool = False) -> str:
     return f"spread({function}, {passed}) if {is_large} else {function}({passed})"
 
 
-def _arithmetic(op: Emitted, texts: list[str], recording: bool) -> str:
-    """The call of a NumPy function, with another way for two arrays of which one is large.
-
-    Where one operand is an array for sure, Python's operator gets to the same loop sooner.
-    """
+def _arithmetic(op: Emitted, texts: list[str]) -> str:
+    """The call of a NumPy function, with another way for two arrays of which one is large."""
     kernel, arrays = op.function.dispatch["CPU"], list(map(_array, op.tensors))
     function, passed = array_function(kernel), ", ".join(texts)
     call = f"{function}({passed})"
-    if "elementwise" not in op.function.tags or arrays != texts:
+    if "elementwise" not in op.function.tags or arrays != texts or len(texts) != 2:
         return call
-    symbol = _SYMBOLS.get(kernel) if recording else None
-    if len(texts) == 1:
-        return symbol + passed if symbol else call
-    if len(texts) != 2:
-        return call
-    a, b = texts  # either may be a Python number
-    is_large = f"type({a}) is type({b}) is ndarray and ({a}.size > WIDE or {b}.size > WIDE)"
-    usual = f"{a} {symbol} {b}" if symbol else call
-    return f"combine({function}, {passed}) if {is_large} else {usual}"
+    a, b = texts  # either may be a Python number; both are read once, which is quicker
+    are_arrays = f"type(first_array := {a}) is type(second_array := {b}) is ndarray"
+    is_large = f"{are_arrays} and (first_array.size > WIDE or second_array.size > WIDE)"
+    both = "first_array, second_array"
+    return f"combine({function}, {both}) if {is_large} else {function}({both})"
 
 
 def _wrapped(op: Emitted, call: str) -> str:
