@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pullback.autograd.node import LAST, Node, Output, later_threads
 
 __all__ = ["count_dependencies", "is_in_order", "needed_nodes"]
@@ -55,23 +57,32 @@ def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node] | None:
 
 
 def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
-    """Whether every path from the roots ends at a wanted node, as with all parameters of a loss."""
-    seen = set(roots)
-    stack = list(seen)
+    """Whether every path from the roots ends at a wanted node, as with all parameters of a loss.
+
+    A pass for some inputs asks this of every node before it runs, so the loop is kept short.
+    """
+    seen = {node for node in wanted if node._seq == LAST}  # behind leaves there is nothing to see
+    stack = [root for root in roots if root not in seen]
+    seen.update(stack)
     while stack:
         node = stack.pop()
-        edges = (node._edge0,) if node._arity == 1 else node._edges
-        if not edges and node not in wanted:
-            return False
+        arity = node._arity
+        if arity == 1:
+            edges: tuple[Any, ...] = (node._edge0,)
+        else:
+            edges = (node._edge0, node._edge1) if arity else node._edges
+        is_end = True
         for target in edges:
+            if target is None:
+                continue
+            is_end = False
             if type(target) is Output:
                 target = target.node
-            if target is None:
-                if edges.count(None) == len(edges) and node not in wanted:
-                    return False
-            elif target not in seen:
+            if target not in seen:
                 seen.add(target)
                 stack.append(target)
+        if is_end and node not in wanted:
+            return False
     return True
 
 
