@@ -75,10 +75,10 @@ def array_kernel(
 
 def _tangent_of(tensor: Tensor) -> tuple[Level, Tensor] | None:
     """The only tangent of a dual tensor, if a simple call may have it."""
-    tangents = tensor._meta.tangents  # type: ignore[union-attr]
-    if not tangents or len(tangents) > 1:
+    try:
+        ((level, tangent),) = tensor._meta.tangents.items()  # type: ignore[union-attr]
+    except ValueError:  # none or several
         return None
-    ((level, tangent),) = tangents.items()
     flags = tangent._flags
     if flags & PLAIN_VIEW:
         if tangent._meta.base._flags not in _PLAIN:  # type: ignore[union-attr]
@@ -326,7 +326,13 @@ def _finish(
         if found is None or found.shape != shape or found.dtype is not dtype:
             return _finish_generally(output, level, found, held, modes)
     tangent = _new(Tensor)
-    if type(held) is BatchedArray:
+    tangent._edge = tangent._counter = tangent._meta = None
+    if modes & _MARKED:  # as born_here does, for two new tensors at once
+        birth = birthplace.get()
+        output._counter, tangent._counter = [0, birth], [0, birth]
+        if modes & MAPPING:
+            output._counter.append(ref(output))
+    if type(held) is BatchedArray:  # it varies with all levels already, and will have no others
         tangent._array = payload = _new(BatchedArray)
         payload.array = found
         payload.levels = held.levels
@@ -334,16 +340,11 @@ def _finish(
     else:
         tangent._array = found
         tangent._flags = CPU_FLAGS
-    tangent._edge = tangent._counter = tangent._meta = None
+        if modes & MAPPING:
+            tangent._counter.append(ref(tangent))  # type: ignore[union-attr]
     output._meta = meta = Meta()
     meta.tangents = {level: tangent}
     output._flags |= DUAL
-    if modes & _MARKED:  # as born_here does, for two new tensors at once
-        birth = birthplace.get()
-        output._counter, tangent._counter = [0, birth], [0, birth]
-        if modes & MAPPING:
-            output._counter.append(ref(output))
-            tangent._counter.append(ref(tangent))
     return output
 
 

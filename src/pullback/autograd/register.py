@@ -317,7 +317,12 @@ def _has_changed(tensor: Tensor) -> bool:
     if flags & REQUIRES_GRAD or not flags & DUAL:
         return bool(flags & REQUIRES_GRAD)
     own, theirs = view.tangents, view.base._meta.tangents  # type: ignore[union-attr]
-    return own is None or theirs is None or not theirs.keys() <= own.keys()
+    if own is None or theirs is None:
+        return True
+    for level in theirs:  # noqa: SIM110 - one, as a rule, for which a loop is quickest
+        if level not in own:
+            return True
+    return False
 
 
 def refreshing(operator: Any) -> Function:
