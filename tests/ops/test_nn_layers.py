@@ -303,3 +303,27 @@ REFUSALS = [
 def test_wrong_arguments_are_refused_with_their_names(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i4", "u1"])
+@pytest.mark.parametrize("ignore", [-100, -1, 2])
+@pytest.mark.parametrize("targets", [[0, 1, 2, 3], [2, 2, 0, 2], [3, 3, 3, 3]])
+def test_the_mean_is_over_the_targets_that_count(targets, ignore, dtype):
+    rng = np.random.default_rng(0)
+    target = np.array(targets, dtype)
+    if ignore < 0 and dtype != "u1":
+        target[1] = ignore
+    x = pb.tensor(rng.normal(size=(4, 5)), requires_grad=True)
+    counts = [row for row in range(4) if int(target[row]) != ignore]
+
+    def loss(scores):
+        return -sum(scores[row, int(target[row])] for row in counts) / len(counts)
+
+    found = F.nll_loss(x, pb.tensor(target), ignore_index=ignore)
+    expected = loss(x)
+    np.testing.assert_allclose(found.item(), expected.item(), rtol=1e-15)
+    (grad,), (wanted,) = pb.autograd.grad(found, x), pb.autograd.grad(expected, x)
+    np.testing.assert_allclose(grad.numpy(), wanted.numpy(), rtol=1e-15)
+    h = pb.func.hessian(lambda z: F.cross_entropy(z, pb.tensor(target), ignore_index=ignore))(x)
+    g = pb.func.hessian(lambda z: loss(F.log_softmax(z, 1)))(x)
+    np.testing.assert_allclose(h.detach().numpy(), g.detach().numpy(), atol=1e-14)

@@ -15,6 +15,7 @@ __all__ = [
     "_bce",
     "_bce_with_logits",
     "_pick",
+    "_pick_sum",
     "_place",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -37,6 +38,7 @@ __all__ = [
 __bce_calls = operators._bce.calls
 __bce_with_logits_calls = operators._bce_with_logits.calls
 __pick_calls = operators._pick.calls
+__pick_sum_calls = operators._pick_sum.calls
 __place_calls = operators._place.calls
 _binary_cross_entropy_calls = operators.binary_cross_entropy.calls
 _binary_cross_entropy_with_logits_calls = operators.binary_cross_entropy_with_logits.calls
@@ -109,6 +111,23 @@ def _pick(self, /, target, ignore_index):
         return kernel(self, target, ignore_index)
     except ERRORS as error:
         raise named_error(error, "pick", self, target) from None
+
+
+def _pick_sum(self, /, target, ignore_index, scale):
+    """The sum of the elements of each row at its target's class (axis 1), times a number."""
+    try:
+        if type(self) is not Tensor:
+            self = as_operand(self)
+        if type(target) is not Tensor:
+            target = as_operand(target)
+        flags = self._flags | target._flags
+        try:
+            kernel = __pick_sum_calls[get_state()][flags]
+        except KeyError:
+            kernel = operators._pick_sum.link_call(flags)
+        return kernel(self, target, ignore_index, scale)
+    except ERRORS as error:
+        raise named_error(error, "pick_sum", self, target) from None
 
 
 def _place(grad_output, target, classes, ignore_index):

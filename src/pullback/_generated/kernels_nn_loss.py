@@ -211,6 +211,57 @@ class PickBackward0(OneEdge):
         node.target = FREED
 
 
+class PickSumBackward0(OneEdge):
+    """_pick_sum(Tensor self, Tensor target, int ignore_index, float scale) -> Tensor
+
+    self: place_evenly(grad * scale, target, self.shape[1 if self.ndim > 1 else 0], ignore_index)
+    """
+
+    __slots__ = ("ignore_index", "scale", "self_ndim", "self_shape", "target", "target_v")
+    _saves = ("self_shape", "self_ndim", "target", "ignore_index", "scale")
+    _saves_tensors = ("target",)
+
+    def backward(node, xp, grad):
+        if grad is None:
+            return (None,)
+        self_shape = node.self_shape
+        self_ndim = node.self_ndim
+        target = xp.load(node, node.target, node.target_v)
+        ignore_index = node.ignore_index
+        scale = node.scale
+        return (
+            xp.place_evenly(
+                grad * scale, target, self_shape[1 if self_ndim > 1 else 0], ignore_index
+            ),
+        )
+
+    def run(node, xp, grad, keep):
+        self_shape = node.self_shape
+        self_ndim = node.self_ndim
+        target = node.target
+        if (
+            type(target) is Tensor
+            and (target._counter is None or target._counter[0] == node.target_v)
+            and (target._meta is None or not target._meta.detached)
+        ):
+            target = target._array
+        else:
+            target = xp.load(node, target, node.target_v)
+        ignore_index = node.ignore_index
+        scale = node.scale
+        results = (
+            xp.place_evenly(
+                grad * scale, target, self_shape[1 if self_ndim > 1 else 0], ignore_index
+            ),
+        )
+        if not keep:
+            node.target = FREED
+        return results
+
+    def release(node):
+        node.target = FREED
+
+
 class PlaceBackward0(OneEdge):
     """_place(Tensor grad_output, Tensor target, int classes, int ignore_index) -> Tensor
 
@@ -623,6 +674,44 @@ def _pick_jvp(xp, self, target, ignore_index, self_t, result):
     return xp._pick(self_t, target, ignore_index)
 
 
+def _pick_sum_cpu(self, target, ignore_index, scale):
+    return wrap(nn_loss_kernels.pick_sum(self._array, target._array, ignore_index, scale))
+
+
+def _pick_sum_node(self, target, ignore_index, scale):
+    node = PickSumBackward0()
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._hooks = None
+    node.self_shape = self.shape
+    node.self_ndim = self.ndim
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
+    node.ignore_index = ignore_index
+    node.scale = scale
+    return node
+
+
+def _pick_sum_record(self, target, ignore_index, scale):
+    node = PickSumBackward0()
+    node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
+    node._hooks = None
+    node.self_shape = self.shape
+    node.self_ndim = self.ndim
+    node.target = target
+    node.target_v = 0 if target._counter is None else target._counter[0]
+    node.ignore_index = ignore_index
+    node.scale = scale
+    return recorded(node, nn_loss_kernels.pick_sum(self._array, target._array, ignore_index, scale))
+
+
+def _pick_sum_jvp(xp, self, target, ignore_index, scale, self_t, result):
+    """_pick_sum(Tensor self, Tensor target, int ignore_index, float scale) -> Tensor
+
+    result: auto_linear
+    """
+    return xp._pick_sum(self_t, target, ignore_index, scale)
+
+
 def _place_cpu(grad_output, target, classes, ignore_index):
     return wrap(nn_loss_kernels.place(grad_output._array, target._array, classes, ignore_index))
 
@@ -862,6 +951,18 @@ register(
     array_function=nn_loss_kernels.pick,
     meta=kernels.meta.nn.pick,
     function=functions_nn_loss._pick,
+)
+register(
+    operators._pick_sum,
+    cpu=_pick_sum_cpu,
+    record=_pick_sum_record,
+    node=_pick_sum_node,
+    jvp=_pick_sum_jvp,
+    tangents=(0,),
+    form="linear",
+    array_function=nn_loss_kernels.pick_sum,
+    meta=kernels.meta.nn.pick_sum,
+    function=functions_nn_loss._pick_sum,
 )
 register(
     operators._place,

@@ -195,6 +195,10 @@ _pass_outside = stock_operator(
 _pick = stock_operator(
     "pullback::_pick(Tensor self, Tensor target, int ignore_index) -> Tensor", _kernels_nn_loss
 )
+_pick_sum = stock_operator(
+    "pullback::_pick_sum(Tensor self, Tensor target, int ignore_index, float scale) -> Tensor",
+    _kernels_nn_loss,
+)
 _place = stock_operator(
     "pullback::_place(Tensor grad_output, Tensor target, int classes, int ignore_index) -> Tensor",
     _kernels_nn_loss,

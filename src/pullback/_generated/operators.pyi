@@ -53,6 +53,7 @@ _pass_between: OperatorEntry
 _pass_leaky: OperatorEntry
 _pass_outside: OperatorEntry
 _pick: OperatorEntry
+_pick_sum: OperatorEntry
 _place: OperatorEntry
 _plane_gather: OperatorEntry
 _plane_scatter: OperatorEntry

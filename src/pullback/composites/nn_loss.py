@@ -6,8 +6,6 @@ from math import log as log_of
 from math import nan, pi
 from typing import Any
 
-from numpy import count_nonzero
-
 from pullback._generated import functions_nn_loss as private
 from pullback._generated.functions_nn_activation import log_softmax, logsigmoid
 from pullback._generated.functions_nn_distance import pairwise_distance
@@ -16,6 +14,7 @@ from pullback._generated.functions_pointwise import _where as where
 from pullback._generated.functions_pointwise import exp, log, minimum, negative, sqrt
 from pullback._generated.functions_reduction import sum
 from pullback._generated.functions_shape import broadcast_to, reshape
+from pullback.kernels.nn_loss import count
 from pullback.tensor.tensor import has_values
 
 __all__ = [
@@ -114,10 +113,10 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """The negative log probability of each target's class."""
-    picked = private._pick(x, target, ignore_index)
     if weight is None and reduction == "mean" and has_values(target):
-        return sum(picked) * -_over(int(count_nonzero(target._array != ignore_index)))
-    loss = negative(picked)
+        counting = count(target._array, ignore_index)
+        return private._pick_sum(x, target, ignore_index, -_over(counting))
+    loss = negative(private._pick(x, target, ignore_index))
     if weight is None:
         if reduction != "mean":
             return _reduced("nll_loss", loss, reduction)

@@ -57,6 +57,7 @@ Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
+_sum: Any = np.add.reduce
 _GELU_SCALE = 0.79788456080286535588  # sqrt(2 / pi)
 _GELU_CUBE = 0.044715
 
@@ -64,8 +65,9 @@ _GELU_CUBE = 0.044715
 def softmax(x: Array, axis: int = -1) -> Array:
     """Exponentials that add up to one along an axis."""
     refuse_complex("softmax", x)
-    powers = np.exp(_below_maximum(x, axis))
-    powers /= powers.sum(axis=axis, keepdims=True)
+    powers = _below_maximum(x, axis)
+    np.exp(powers, out=powers)
+    powers /= _sum(powers, axis, keepdims=True)
     return powers
 
 
@@ -74,7 +76,7 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
     refuse_complex("log_softmax", x)
     shifted = _below_maximum(x, axis)
     if shifted.size:
-        shifted -= np.log(np.exp(shifted).sum(axis=axis, keepdims=True))
+        shifted -= np.log(_sum(np.exp(shifted), axis, keepdims=True))
     return shifted
 
 
@@ -84,7 +86,7 @@ def _below_maximum(x: Array, axis: int) -> Array:
         x = x.astype(np.float64)
     if not x.size:
         return x.copy()
-    return np.asarray(x - x.max(axis=axis, keepdims=True))
+    return np.asarray(x - np.maximum.reduce(x, axis, keepdims=True))
 
 
 def relu(x: Array) -> Array:

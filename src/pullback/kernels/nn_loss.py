@@ -14,10 +14,12 @@ __all__ = [
     "bce",
     "bce_with_logits",
     "check_classes",
+    "count",
     "huber_loss",
     "l1_loss",
     "mse_loss",
     "pick",
+    "pick_sum",
     "place",
     "reduced",
     "smooth_l1_loss",
@@ -116,22 +118,42 @@ def check_classes(name: str, x: Array, target: Array) -> None:
         )
 
 
-def _known(name: str, x: Array, target: Array, classes: int, ignore: int) -> tuple[Array, Array]:
-    """Which targets count, and numbers of classes that exist for the others."""
+def _known(
+    name: str, x: Array, target: Array, classes: int, ignore: int
+) -> tuple[Array | None, Array]:
+    """Which targets count, None where all do; and classes that exist in the place of the others."""
     check_classes(name, x, target)
     counts, numbers = _counted(target, ignore)
-    if numbers.size and not 0 <= numbers.min() <= numbers.max() < classes:
-        raise IndexError(
-            f"{name}: the targets lie between {numbers.min()} and {numbers.max()}, but there are "
-            f"{classes} classes"
-        )
+    if numbers.size:
+        low, high = np.minimum.reduce(numbers, None), np.maximum.reduce(numbers, None)
+        if low < 0 or high >= classes:
+            raise IndexError(
+                f"{name}: the targets lie between {low} and {high}, but there are {classes} classes"
+            )
     return counts, numbers
 
 
 def _counted(target: Array, ignore: int) -> tuple[Array | None, Array]:
     """Which targets count, None where all do; and the targets, with class 0 for the others."""
+    if ignore < 0 and target.size and np.minimum.reduce(target, None) >= 0:
+        return None, target
     counts = target != ignore
     return (None, target) if counts.all() else (counts, np.where(counts, target, 0))
+
+
+def count(target: Array, ignore_index: int) -> int:
+    """How many targets are not to be ignored.
+
+    >>> count(np.array([2, -100, 0]), -100)
+    2
+    """
+    counts, _ = _counted(target, ignore_index)
+    return int(target.size if counts is None else np.count_nonzero(counts))
+
+
+def pick_sum(x: Array, target: Array, ignore_index: int, scale: float) -> Any:
+    """The sum of what `pick` gives, times a number."""
+    return np.add.reduce(pick(x, target, ignore_index), None) * scale
 
 
 def pick(x: Array, target: Array, ignore_index: int) -> Array:

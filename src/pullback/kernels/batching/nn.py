@@ -128,6 +128,11 @@ def _pick(k: int, x: Array, target: Array, ignore_index: int) -> Array:
     return nn_loss.pick(rows, numbers, ignore_index).reshape(*batch, *rest)
 
 
+def _pick_sum(k: int, x: Array, target: Array, ignore_index: int, scale: float) -> Array:
+    picked = _pick(k, x, target, ignore_index)
+    return picked.sum(axis=tuple(range(k, picked.ndim))) * scale
+
+
 def _place(k: int, grad: Array, target: Array, classes: int, ignore_index: int) -> Array:
     grad, target = full(k, grad, target)
     batch, rest = grad.shape[:k], grad.shape[k:]
@@ -158,5 +163,6 @@ RULES: dict[str, Rule] = {
     "_bce": elementwise(nn_loss.bce),
     "_bce_with_logits": elementwise(nn_loss.bce_with_logits),
     "_pick": _pick,
+    "_pick_sum": _pick_sum,
     "_place": _place,
 }

@@ -23,6 +23,7 @@ __all__ = [
     "norm",
     "one_hot",
     "pick",
+    "pick_sum",
     "place",
     "rms_norm",
     "uniform_like",
@@ -122,6 +123,12 @@ def pick(x: Shaped, target: Shaped, ignore_index: int) -> Spec:  # noqa: ARG001 
     """One element a target."""
     check_classes("nll_loss", x, target)
     return Spec(target.shape, x.dtype)
+
+
+def pick_sum(x: Shaped, target: Shaped, ignore_index: int, scale: float) -> Spec:  # noqa: ARG001
+    """One number."""
+    check_classes("nll_loss", x, target)
+    return Spec((), x.dtype)
 
 
 def place(grad: Shaped, target: Shaped, classes: int, ignore_index: int) -> Spec:  # noqa: ARG001
