@@ -33,6 +33,19 @@ def test_a_large_array_gives_what_numpy_gives(dtype, order):
 
 
 @pytest.mark.usefixtures("four_threads")
+@pytest.mark.parametrize("function", [pb.add, pb.multiply, pb.less, pb.divmod, pb.hypot])
+def test_huge_arrays_are_combined_as_numpy_does(function):
+    a, b = np.random.default_rng(0).uniform(1, 2, size=(2, 700, 800))
+    numpys = getattr(np, function.__name__)
+    for x, y in ((a, b), (a.T, b.T), (a, b[::-1]), (a, b.astype("f4")), (a, np.asfortranarray(b))):
+        found, expected = function(pb.tensor(x), pb.tensor(y)), numpys(x, y)
+        if not isinstance(expected, tuple):
+            found, expected = (found,), (expected,)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other, strict=True)
+
+
+@pytest.mark.usefixtures("four_threads")
 def test_gradients_of_large_tensors():
     values = np.linspace(-2, 2, 3 * threads.LARGE)
     x = pb.tensor(values, requires_grad=True)

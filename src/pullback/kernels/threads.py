@@ -88,20 +88,26 @@ def set_num_threads(num_threads: int) -> None:
     _threads = num_threads
 
 
-def spread(ufunc: np.ufunc, x: NDArray[Any]) -> NDArray[Any]:
-    """``ufunc(x)``, each thread computing a stretch of memory.
+def spread(ufunc: np.ufunc, x: NDArray[Any], *others: NDArray[Any]) -> NDArray[Any]:
+    """``ufunc(x, *others)``, each thread computing a stretch of memory.
 
     >>> x = np.linspace(0, 1, LARGE)
     >>> bool((spread(np.exp, x) == np.exp(x)).all())
     True
     """
     workers = min(_threads, x.size // _CHUNK)
-    if workers < 2 or not x.flags.forc or x.dtype.kind not in "fc":
-        return ufunc(x)  # type: ignore[no-any-return]
-    result = np.empty_like(x)
-    source, target = x.ravel("K"), result.ravel("K")
-    share(lambda low, high: ufunc(source[low:high], target[low:high]), x.size, workers)
+    is_even = x.flags.forc and x.dtype.kind in "fc" and ufunc.nout == 1
+    if not is_even or workers < 2 or not all(_lie_alike(x, other) for other in others):
+        return ufunc(x, *others)  # type: ignore[no-any-return]
+    kinds = (x.dtype,) * (1 + len(others)) + (None,)
+    result = np.empty_like(x, dtype=ufunc.resolve_dtypes(kinds)[-1])
+    flat = [array.ravel("K") for array in (x, *others, result)]
+    share(lambda low, high: ufunc(*[array[low:high] for array in flat]), x.size, workers)
     return result
+
+
+def _lie_alike(x: NDArray[Any], other: NDArray[Any]) -> bool:
+    return x.dtype is other.dtype and x.shape == other.shape and x.strides == other.strides
 
 
 def in_blocks(function: Callable[..., Any], size: int, *arrays: NDArray[Any]) -> None:
