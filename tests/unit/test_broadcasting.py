@@ -179,6 +179,15 @@ def test_arrays_of_different_shapes_are_combined_as_numpy_does(a_shape, b_shape)
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
+@pytest.mark.parametrize("b_shape", [(90, 10, 1), (10, 600), (1, 10, 600), (90, 1, 600), (600,)])
+@pytest.mark.parametrize("function", [np.subtract, np.less, np.divmod])
+def test_threads_share_what_is_repeated(function, b_shape) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(1, 2, size=(90, 10, 600)), rng.uniform(1, 2, size=b_shape)
+    for x, y in ((a, b), (b, a), (a[:, ::-1], b), (a.astype(int), b.astype(int))):
+        np.testing.assert_array_equal(combine(function, x, y), function(x, y), strict=True)
+
+
 def test_broadcasting_leaves_numpys_settings_alone() -> None:
     size = np.getbufsize()
     with np.errstate(invalid="raise"):

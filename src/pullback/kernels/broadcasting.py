@@ -8,12 +8,13 @@ of functions of two arrays.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pullback.kernels.threads import spread
+from pullback.kernels.threads import get_num_threads, share, spread
 
 __all__ = ["PRODUCT", "WIDE", "axes_to", "combine", "product_to", "sum_first", "twice_product"]
 
@@ -26,7 +27,7 @@ _BLOCK = 4096  # elements that are added one after another; the sums of blocks a
 _LONG = 64  # elements of a row, from which a call of the BLAS library for each row pays
 WIDE = 4096  # elements of an array, from which it may be worth looking at shapes
 _ROW = 256  # elements of a row, from which a loop for each row pays
-_LARGE = 1 << 14  # elements of a result, from which it is worth setting NumPy's buffers
+_LARGE = 1 << 15  # elements of a result, from which it is worth setting NumPy's buffers
 _HUGE = 1 << 19  # elements, from which two threads add and multiply faster than one
 _ones = {char: np.ones(_BLOCK, char) for char in _REAL}
 
@@ -57,12 +58,31 @@ def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
     """
     if a.size == b.size and a.flags.c_contiguous:
         return spread(ufunc, a, b) if a.size >= _HUGE else ufunc(a, b)
+    if a.size == 1 or b.size == 1:
+        return ufunc(a, b)
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
     if row < _ROW or a.dtype is not b.dtype or np.broadcast(a, b).size < _LARGE:
         return ufunc(a, b)
     with np.errstate():  # which gives the buffer back, too
         np.setbufsize(_ROW)
+        return _shared(ufunc, a, b)
+
+
+def _shared(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
+    """``ufunc(a, b)``, each thread computing a stretch of the first axis if there is enough."""
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    workers = min(get_num_threads(), prod(shape) // (_HUGE // 2), shape[0])
+    if workers < 2 or a.dtype.kind not in "fc" or ufunc.nout != 1:
         return ufunc(a, b)
+    result = np.empty(shape, ufunc.resolve_dtypes((a.dtype, b.dtype, None))[-1])
+    cut = [x.ndim == len(shape) and len(x) == len(result) for x in (a, b)]  # else it is repeated
+
+    def run(low: int, high: int) -> None:
+        x, y = (x[low:high] if is_cut else x for x, is_cut in zip((a, b), cut, strict=True))
+        ufunc(x, y, result[low:high])
+
+    share(run, len(result), workers)
+    return result
 
 
 def sum_first(x: _Array) -> Any:

@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from pullback.errors import UnsupportedDtypeError
 from pullback.kernels.broadcasting import combine
 from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.kernels.threads import LARGE, spread
 
 __all__ = [
     "Axes",
@@ -141,7 +142,10 @@ def logsumexp(x: NDArray[Any], axis: Axes = None, keepdims: bool = False) -> Any
     quiet = begin_quiet()
     try:
         shares = np.asarray(combine(np.subtract, x, largest))
-        np.exp(shares, out=shares)
+        if shares.size >= LARGE:
+            shares = spread(np.exp, shares)
+        else:
+            np.exp(shares, out=shares)
         total = _add.reduce(shares, axis, keepdims=keepdims)
         return np.log(total) + largest.reshape(total.shape)
     finally:

@@ -1,9 +1,9 @@
 """Functions of large arrays, by several threads: NumPy's loops let go of the interpreter's lock.
 
-Handing work to a waiting thread and waiting for it costs 7 to 30 microseconds. It is worth that for
-functions of several nanoseconds an element, such as ``tanh``: those carry the tag ``heavy`` in the
-tables, and their kernels come here with arrays of ``LARGE`` elements or more. Sums and products of
-a quarter of a million elements take 60 microseconds, which is too little.
+Handing work to a waiting thread and waiting for it takes 7 microseconds at best, mostly 15 to 30,
+and 100 where a processor has gone to sleep. Functions of several nanoseconds an element are worth
+that, such as ``tanh``: they carry the tag ``heavy`` in the tables, and their kernels come here with
+arrays of ``LARGE`` elements or more. Sums and products must be far larger, see ``broadcasting.py``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 __all__ = ["LARGE", "get_num_threads", "in_blocks", "set_num_threads", "share", "spread"]
 
-LARGE = 1 << 14  # elements, from which two threads beat one for the cheapest heavy function, exp
-_CHUNK = 1 << 13  # elements that a thread takes at a time, at least
+LARGE = 1 << 15  # elements, from which two threads beat one for the cheapest heavy function, exp
+_CHUNK = 1 << 14  # elements that a thread takes at a time, at least
 _BLOCK = 1 << 13  # elements of a block: a handful of them stays in the cache of a processor
 
 _threads = min(os.cpu_count() or 1, 8)

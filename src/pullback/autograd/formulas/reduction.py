@@ -5,7 +5,10 @@ from __future__ import annotations
 from math import inf, prod
 from typing import Any
 
+import numpy as np
+
 from pullback.kernels.reduction import degrees_lost
+from pullback.kernels.threads import LARGE, spread
 
 __all__ = [
     "cumprod_backward",
@@ -98,7 +101,10 @@ def half_over(xp: Any, grad: Any, root: Any) -> Any:
 
 def exp_difference(xp: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> Any:
     """The share of each exponential in the sum whose logarithm is the result."""
-    return xp.exp(x - expand_reduced(xp, result, x.shape, axis, keepdims))
+    difference = x - expand_reduced(xp, result, x.shape, axis, keepdims)
+    if isinstance(difference, np.ndarray) and difference.size >= LARGE:
+        return spread(np.exp, difference)
+    return xp.exp(difference)
 
 
 def other_factors(xp: Any, x: Any, axis: Any) -> Any:
