@@ -266,15 +266,14 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
         *given, vector = args
         call = _Call("hvp", argnums, tuple(given))
         (place,) = positions("hvp", argnums, len(given))
-        direction = _direction(call.args[place], vector)
-
         leaves, spec = pytree.flatten(call.args[place])
+        direction = _direction(leaves, spec, vector)
 
         def value(parts: list[Tensor]) -> Any:
-            given[place] = pytree.unflatten(spec, parts)
+            given[place] = parts[0] if spec is pytree.LEAF else pytree.unflatten(spec, parts)
             return func(*given, **kwargs)
 
-        products = curvature(value, leaves, pytree.leaves(direction))
+        products = curvature(value, leaves, direction)
         if products is not None:
             return call.like_arguments(pytree.unflatten(spec, products), argnums)
 
@@ -282,15 +281,14 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
             return inner(*call.args[:place], value, *call.args[place + 1 :], **kwargs)
 
         # The Hessian is symmetric, and two backward passes are quicker than a tangent through one.
-        (product,) = vjp(slope, call.args[place])[1](direction)
+        (product,) = vjp(slope, call.args[place])[1](pytree.unflatten(spec, direction))
         return call.like_arguments(product, argnums)
 
     return run
 
 
-def _direction(argument: Any, vector: Any) -> Any:
+def _direction(leaves: list[Tensor], spec: pytree.Spec, vector: Any) -> list[Tensor]:
     """A vector as tensors, which fit those of the argument."""
-    leaves, spec = pytree.flatten(argument)
     given = pytree.flatten_like(spec, vector, "hvp: the vector")
     made = []
     for leaf, part, path in zip(leaves, given, spec.paths(), strict=True):
@@ -301,4 +299,4 @@ def _direction(argument: Any, vector: Any) -> Any:
                 f"{list(tensor.shape)} instead of {list(leaf.shape)}"
             )
         made.append(tensor)
-    return pytree.unflatten(spec, made)
+    return made

@@ -191,8 +191,8 @@ def _compute(pushed: Pushed) -> None:
             found is None
             or found.base is not None
             or found.dtype is not result.dtype
-            or found.shape != result.shape
             or found.strides != result.strides
+            or found.shape != result.shape
             or found is given[0]
             or found is given[-1]
         ):
