@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pullback.autograd.namespaces import Namespace
+from pullback.autograd.namespaces import Namespace, arrays
 from pullback.autograd.node import Node, edge_to, output_of
 from pullback.autograd.part import Part
+from pullback.kernels.broadcasting import sum_all
 
 __all__ = ["Buffers", "fitted", "receive", "receive_part"]
 
@@ -43,8 +44,11 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
     if grad is None:
         return None
     shape, dtype = output_of(target, number)
-    if grad.shape == shape and grad.dtype is dtype:
-        return grad
+    if grad.dtype is dtype:
+        if grad.shape == shape:
+            return grad
+        if xp is arrays and shape == ():
+            return sum_all(grad)
 
     def blame() -> str:
         place = source._edges.index(edge_to(target, number))

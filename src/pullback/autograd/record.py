@@ -17,9 +17,9 @@ from pullback.autograd.node import Node, edge_to, get_following, next_sequence_n
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
-from pullback.autograd.view import EDGED, creation_now, edge_of, make_view
+from pullback.autograd.view import EDGED, creation_now, edge_of, in_two_steps, make_view
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.tensor.meta import Step, View
+from pullback.tensor.meta import Creation, Step, View
 from pullback.tensor.payload import Payload, shares_memory
 from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, version_of, wrap
 
@@ -126,7 +126,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
         # What has the parent's memory, or the memory that the parent has, needs no search for it.
         base = array.base
         is_view = base is whole or (base is not None and base is whole.base)
-    if is_view and type(parent._meta) is not View and (counter is None or type(counter) is list):
+    if is_view and (counter is None or type(counter) is list):
         # Programs that index in loops make nothing but such views, so it takes no further call.
         if counter is None:
             counter = version_of(parent)
@@ -135,8 +135,15 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
         tensor._edge = None
         tensor._counter = counter
         tensor._meta = view = View()
-        view.base = parent
-        view.step = step
+        above = parent._meta
+        if type(above) is View:
+            view.base = above.base
+            view.step = (in_two_steps, above.step, step)
+            if above.creation is not Creation.RECORDED:
+                view.creation = above.creation
+        else:
+            view.base = parent
+            view.step = step
         view.version = counter[0]
         if node is not None:
             node._seq = get_following()()
@@ -147,8 +154,10 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
         else:
             tensor._flags = _PLAIN_FLAGS
             view.edge = None
-            view.creation = creation_now()
-        view.base_edge = parent._edge
+            now = creation_now()
+            if now is not Creation.RECORDED:
+                view.creation = now
+        view.base_edge = view.base._edge
         if len(counter) > 2:  # a counter that knows the tensors in its memory: see share_counter
             note_tensor(counter, tensor)
         return tensor

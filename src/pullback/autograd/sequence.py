@@ -16,7 +16,7 @@ from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.buffers import Buffers, fitted, receive, receive_part
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import Node, Output, ends_of, node_of
+from pullback.autograd.node import Node, Output, node_of
 from pullback.autograd.part import Part
 from pullback.autograd.running import NeedsPassError
 from pullback.autograd.traversal import count_dependencies
@@ -92,7 +92,9 @@ def run_in_sequence(
                         or part.dtype is not target._dtype
                         or part.shape != target._shape  # several outputs have a tuple of shapes
                     ):
-                        target, number = ends_of(target)
+                        number = 0
+                        if type(target) is Output:
+                            number, target = target.number, target.node
                         if target is following:
                             buffers[target], following = grad, None
                             heappush(heap, (-target._seq, target))

@@ -48,6 +48,7 @@ __all__ = [
     "EDGED",
     "creation_now",
     "edge_of",
+    "in_two_steps",
     "is_left_behind",
     "left_behind_error",
     "make_view",
@@ -75,7 +76,7 @@ def make_view(parent: Tensor, array: Any, step: Step, node: Node | None, number:
     above = view_of(parent)
     tensor._meta = view = View()
     view.base = base = parent if above is None else above.base
-    view.step = step if above is None else (_in_two_steps, above.step, step)
+    view.step = step if above is None else (in_two_steps, above.step, step)
     view.creation = creation_now()
     if above is not None and view.creation is Creation.RECORDED:
         view.creation = above.creation
@@ -101,7 +102,8 @@ def _version(view: Tensor) -> int:
     return version_of(view)[0] if view._flags & TRACKED else 0
 
 
-def _in_two_steps(xp: Any, base: Any, first: Step, second: Step) -> Any:
+def in_two_steps(xp: Any, base: Any, first: Step, second: Step) -> Any:
+    """Makes a view of a view, from the base of both."""
     return second[0](xp, first[0](xp, base, *first[1:]), *second[1:])
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pullback.errors import UnsupportedDtypeError
 from pullback.kernels.nn_bits import refuse_complex
 from pullback.kernels.pointwise import strong
-from pullback.kernels.quiet import without_warnings
+from pullback.kernels.quiet import begin_quiet, end_quiet, without_warnings
 
 __all__ = [
     "Array",
@@ -38,6 +38,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+_FLOAT64 = np.dtype(np.float64)
+_ONE = np.ones((), _FLOAT64)
 _BLOCK = 8192  # elements whose intermediate results stay in the processor's cache
 
 # Rational approximations in the least-squares sense of relative error, by increasing powers:
@@ -187,8 +189,12 @@ def sigmoid(x: Any) -> Any:
     power = -x
     if type(power) is not np.ndarray or power.dtype.kind not in "fc":
         return np.reciprocal(without_warnings(np.exp, power) + 1.0)
-    without_warnings(np.exp, power, power)  # where exp overflows, the result is 0 and right
-    power += 1.0
+    quiet = begin_quiet()
+    try:
+        np.exp(power, power)  # where it overflows, the result is 0 and right
+    finally:
+        end_quiet(quiet)
+    np.add(power, _ONE if power.dtype is _FLOAT64 else 1.0, power)  # an array is read faster
     return np.reciprocal(power, power)
 
 
