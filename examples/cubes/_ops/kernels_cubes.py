@@ -11,7 +11,6 @@ import cubes.kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -96,7 +95,7 @@ class WeightedCubesBackward0(TwoEdges):
         if grad is None:
             return (None, None)
         self = xp.load(node, node.self, node.self_v)
-        weight = xp.load(node, node.weight, node.weight_v)
+        weight = xp.load(node, node.weight, node.weight_v) if node._edge0 is not None else None
         power = node.power
         to_self, to_weight = node._edge0, node._edge1
         return (
@@ -213,8 +212,6 @@ def weighted_cubes_node(self, weight, power=3.0):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     node.power = power
     return node
 
@@ -229,8 +226,6 @@ def weighted_cubes_record(self, weight, power=3.0):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     node.power = power
     return recorded(node, cubes.kernels.weighted_cubes(self._array, weight._array, power))
 

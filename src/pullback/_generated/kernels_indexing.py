@@ -12,7 +12,6 @@ from pullback.kernels import indexing as indexing_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -235,7 +234,7 @@ class IndexAddBackward0(TwoEdges):
         if grad is None:
             return (None, None)
         axis = node.axis
-        index = xp.load(node, node.index, node.index_v)
+        index = xp.load(node, node.index, node.index_v) if node._edge1 is not None else None
         to_self, to_source = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
@@ -539,7 +538,7 @@ class ScatterAddBackward0(TwoEdges):
         if grad is None:
             return (None, None)
         axis = node.axis
-        index = xp.load(node, node.index, node.index_v)
+        index = xp.load(node, node.index, node.index_v) if node._edge1 is not None else None
         to_self, to_src = node._edge0, node._edge1
         return (
             grad if to_self is not None else None,
@@ -587,7 +586,6 @@ class ScatterReduceBackward0(TwoEdges):
         "index_v",
         "reduce",
         "result",
-        "result_c",
         "self",
         "self_v",
         "src",
@@ -645,7 +643,7 @@ class ScatterReduceBackward0(TwoEdges):
         reduce = node.reduce
         include_self = node.include_self
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_src = node._edge0, node._edge1
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
@@ -943,8 +941,6 @@ def index_add_node(self, axis, index, source):
     if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     return node
 
 
@@ -957,8 +953,6 @@ def index_add_record(self, axis, index, source):
     if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     return recorded(
         node, indexing_kernels.index_add(self._array, axis, index._array, source._array)
     )
@@ -1000,8 +994,6 @@ def index_add__node(self, axis, index, source):
     if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     return node
 
 
@@ -1015,8 +1007,6 @@ def index_add__record(self, axis, index, source):
     if to_source is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     record_inplace(
         node,
         self,
@@ -1410,8 +1400,6 @@ def scatter_add_node(self, axis, index, src):
     if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     return node
 
 
@@ -1424,8 +1412,6 @@ def scatter_add_record(self, axis, index, src):
     if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     return recorded(node, indexing_kernels.scatter_add(self._array, axis, index._array, src._array))
 
 
@@ -1465,8 +1451,6 @@ def scatter_add__node(self, axis, index, src):
     if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     return node
 
 
@@ -1480,8 +1464,6 @@ def scatter_add__record(self, axis, index, src):
     if to_src is not None:
         node.index = index
         node.index_v = 0 if index._counter is None else index._counter[0]
-    else:
-        node.index, node.index_v = None, 0
     record_inplace(
         node,
         self,
@@ -1537,7 +1519,6 @@ def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
         ),
     )
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 

@@ -13,7 +13,6 @@ from pullback.kernels import products as products_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -87,7 +86,7 @@ class InvOrInfBackward0(OneEdge):
     self: inv_grad(grad, result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -100,7 +99,7 @@ class InvOrInfBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.inv_grad(grad, result),)
         if not keep:
@@ -120,7 +119,7 @@ class LinalgCholeskyBackward0(OneEdge):
     self: cholesky_grad(grad, result, upper)
     """
 
-    __slots__ = ("result", "result_c", "upper")
+    __slots__ = ("result", "upper")
     _saves = ("upper", "result")
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -135,7 +134,7 @@ class LinalgCholeskyBackward0(OneEdge):
     def run(node, xp, grad, keep):
         upper = node.upper
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.cholesky_grad(grad, result, upper),)
         if not keep:
@@ -163,11 +162,11 @@ class LinalgCrossBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other_shape = node.other_shape
         axis = node.axis
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.cross_grad(xp.conj(other), grad, self_shape, axis) if to_self is not None else None,
@@ -419,7 +418,7 @@ class LinalgInvBackward0(OneEdge):
     self: inv_grad(grad, result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -432,7 +431,7 @@ class LinalgInvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.inv_grad(grad, result),)
         if not keep:
@@ -482,7 +481,7 @@ class LinalgPinvBackward0(OneEdge):
     self: pinv_grad(grad, self, result)
     """
 
-    __slots__ = ("result", "result_c", "self", "self_v")
+    __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -505,7 +504,7 @@ class LinalgPinvBackward0(OneEdge):
         else:
             self = xp.load(node, self, node.self_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.pinv_grad(grad, self, result),)
         if not keep:
@@ -582,7 +581,7 @@ class LinalgSolveBackward0(TwoEdges):
     self, other: solve_grad(grad, self, result, other.ndim == 1, grad_input_mask)
     """
 
-    __slots__ = ("other_ndim", "result", "result_c", "self", "self_v")
+    __slots__ = ("other_ndim", "result", "self", "self_v")
     _saves = ("self", "other_ndim", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -612,7 +611,7 @@ class LinalgSolveBackward0(TwoEdges):
             self = xp.load(node, self, node.self_v)
         other_ndim = node.other_ndim
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
@@ -700,7 +699,7 @@ class LinalgVectorNormBackward0(OneEdge):
     self: vector_norm_grad(grad, self, result, axis, keepdims, ord)
     """
 
-    __slots__ = ("axis", "keepdims", "ord", "result", "result_c", "self", "self_v")
+    __slots__ = ("axis", "keepdims", "ord", "result", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ord", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -729,7 +728,7 @@ class LinalgVectorNormBackward0(OneEdge):
         keepdims = node.keepdims
         ord = node.ord
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.vector_norm_grad(grad, self, result, axis, keepdims, ord),)
         if not keep:
@@ -790,7 +789,6 @@ def _inv_or_inf_record(self):
     node._hooks = None
     result = recorded(node, linalg_kernels.inv_or_inf(self._array))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -821,7 +819,6 @@ def linalg_cholesky_record(self, *, upper=False):
     node.upper = upper
     result = recorded(node, linalg_kernels.cholesky(self._array, upper=upper))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -845,16 +842,12 @@ def linalg_cross_node(self, other, *, axis=-1):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -866,16 +859,12 @@ def linalg_cross_record(self, other, *, axis=-1):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(node, products_kernels.cross(self._array, other._array, axis=axis))
 
 
@@ -1092,7 +1081,6 @@ def linalg_inv_record(self):
     node._hooks = None
     result = recorded(node, linalg_kernels.inv(self._array))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1172,7 +1160,6 @@ def linalg_pinv_record(self, rcond=None, hermitian=False, *, rtol=None):
     node.self_v = 0 if self._counter is None else self._counter[0]
     result = recorded(node, linalg_kernels.pinv(self._array, rcond, hermitian, rtol=rtol))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1271,7 +1258,6 @@ def linalg_solve_record(self, other):
     node.other_ndim = other.ndim
     result = recorded(node, linalg_kernels.solve(self._array, other._array))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1373,7 +1359,6 @@ def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
         node, linalg_kernels.vector_norm(self._array, axis=axis, keepdims=keepdims, ord=ord)
     )
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 

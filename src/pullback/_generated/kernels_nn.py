@@ -12,7 +12,6 @@ from pullback.kernels import nn as nn_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -153,7 +152,7 @@ class SafeSoftmaxBackward0(OneEdge):
     self: softmax_vjp(grad, result, axis)
     """
 
-    __slots__ = ("axis", "result", "result_c")
+    __slots__ = ("axis", "result")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -168,7 +167,7 @@ class SafeSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
@@ -236,8 +235,8 @@ class LinearBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None,) * len(node._edges)
-        weight = xp.load(node, node.weight, node.weight_v)
-        self = xp.load(node, node.self, node.self_v)
+        weight = xp.load(node, node.weight, node.weight_v) if node._edges[0] is not None else None
+        self = xp.load(node, node.self, node.self_v) if node._edges[1] is not None else None
         to_self, to_weight, to_bias = node._edges
         return (
             xp.linear(grad, xp.matrix_transpose(xp.conj(weight))) if to_self is not None else None,
@@ -408,7 +407,6 @@ def _safe_softmax_record(self, axis=-1):
     node.axis = axis
     result = recorded(node, nn_kernels.safe_softmax(self._array, axis))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -475,13 +473,9 @@ def linear_node(self, weight, bias=None):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     return node
 
 
@@ -496,13 +490,9 @@ def linear_record(self, weight, bias=None):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     return recorded(
         node, nn_kernels.linear(self._array, weight._array, None if bias is None else bias._array)
     )

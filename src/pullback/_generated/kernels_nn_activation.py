@@ -12,7 +12,6 @@ from pullback.kernels import nn_activation as nn_activation_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -55,7 +54,7 @@ class EluCurveBackward0(OneEdge):
     self: grad * input_scale * result
     """
 
-    __slots__ = ("input_scale", "result", "result_c")
+    __slots__ = ("input_scale", "result")
     _saves = ("input_scale", "result")
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -72,7 +71,7 @@ class EluCurveBackward0(OneEdge):
     def run(node, xp, grad, keep):
         input_scale = node.input_scale
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * input_scale * result,)
         if not keep:
@@ -208,7 +207,7 @@ class LogsigmoidSlopeBackward0(OneEdge):
     self: grad * result * (result - 1)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -223,7 +222,7 @@ class LogsigmoidSlopeBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * result * (result - 1),)
         if not keep:
@@ -440,7 +439,7 @@ class PreluBackward0(TwoEdges):
         if grad is None:
             return (None, None)
         self = xp.load(node, node.self, node.self_v)
-        weight = xp.load(node, node.weight, node.weight_v)
+        weight = xp.load(node, node.weight, node.weight_v) if node._edge0 is not None else None
         to_self, to_weight = node._edge0, node._edge1
         return (
             xp.where(self > 0, grad, grad * weight) if to_self is not None else None,
@@ -824,7 +823,7 @@ class LogSoftmaxBackward0(OneEdge):
     self: grad - exp(result) * sum(grad, axis, True)
     """
 
-    __slots__ = ("axis", "result", "result_c")
+    __slots__ = ("axis", "result")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -840,7 +839,7 @@ class LogSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad - np_exp(result) * xp.sum(grad, axis, True),)
         if not keep:
@@ -932,7 +931,7 @@ class ReluBackward0(OneEdge):
     self: _pass_above(grad, result, 0.0)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -945,7 +944,7 @@ class ReluBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp._pass_above(grad, result, 0.0),)
         if not keep:
@@ -1072,7 +1071,7 @@ class SoftmaxBackward0(OneEdge):
     self: softmax_vjp(grad, result, axis)
     """
 
-    __slots__ = ("axis", "result", "result_c")
+    __slots__ = ("axis", "result")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -1087,7 +1086,7 @@ class SoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
@@ -1180,7 +1179,7 @@ class TanhshrinkBackward0(OneEdge):
     self: grad * conj(square(self - result))
     """
 
-    __slots__ = ("result", "result_c", "self", "self_v")
+    __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -1204,7 +1203,7 @@ class TanhshrinkBackward0(OneEdge):
         else:
             self = xp.load(node, self, node.self_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * np_square(self - result).conjugate(),)
         if not keep:
@@ -1285,7 +1284,6 @@ def _elu_curve_record(self, alpha, scale, input_scale):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1459,7 +1457,6 @@ def _logsigmoid_slope_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1723,8 +1720,6 @@ def _prelu_node(self, weight):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     return node
 
 
@@ -1738,8 +1733,6 @@ def _prelu_record(self, weight):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     array = nn_activation_kernels.prelu(self._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -2304,7 +2297,6 @@ def log_softmax_record(self, axis=-1):
     node.axis = axis
     result = recorded(node, nn_activation_kernels.log_softmax(self._array, axis))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -2428,7 +2420,6 @@ def relu_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -2642,7 +2633,6 @@ def softmax_record(self, axis=-1):
     node.axis = axis
     result = recorded(node, nn_activation_kernels.softmax(self._array, axis))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -2772,7 +2762,6 @@ def tanhshrink_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 

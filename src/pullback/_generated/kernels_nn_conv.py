@@ -12,7 +12,6 @@ from pullback.kernels import nn_conv as nn_conv_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -107,12 +106,12 @@ class ConvBackward0(ManyEdges):
         if grad is None:
             return (None,) * len(node._edges)
         self_shape = node.self_shape
-        weight = xp.load(node, node.weight, node.weight_v)
+        weight = xp.load(node, node.weight, node.weight_v) if node._edges[0] is not None else None
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edges[1] is not None else None
         weight_shape = node.weight_shape
         to_self, to_weight, to_bias = node._edges
         return (
@@ -201,12 +200,14 @@ class ConvInputBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        weight = xp.load(node, node.weight, node.weight_v)
+        weight = xp.load(node, node.weight, node.weight_v) if node._edge0 is not None else None
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
-        grad_output = xp.load(node, node.grad_output, node.grad_output_v)
+        grad_output = (
+            xp.load(node, node.grad_output, node.grad_output_v) if node._edge1 is not None else None
+        )
         weight_shape = node.weight_shape
         to_grad_output, to_weight = node._edge0, node._edge1
         return (
@@ -289,13 +290,15 @@ class ConvWeightBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
         self_shape = node.self_shape
-        grad_output = xp.load(node, node.grad_output, node.grad_output_v)
+        grad_output = (
+            xp.load(node, node.grad_output, node.grad_output_v) if node._edge0 is not None else None
+        )
         to_self, to_grad_output = node._edge0, node._edge1
         return (
             xp._conv_input(
@@ -446,8 +449,6 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
@@ -455,8 +456,6 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
     if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.weight_shape = weight.shape
     return node
 
@@ -473,8 +472,6 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
@@ -482,8 +479,6 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
     if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.weight_shape = weight.shape
     return recorded(
         node,
@@ -529,8 +524,6 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
     if to_grad_output is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
@@ -538,8 +531,6 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
     if to_weight is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
-    else:
-        node.grad_output, node.grad_output_v = None, 0
     node.weight_shape = weight.shape
     return node
 
@@ -554,8 +545,6 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
     if to_grad_output is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
-    else:
-        node.weight, node.weight_v = None, 0
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
@@ -563,8 +552,6 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
     if to_weight is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
-    else:
-        node.grad_output, node.grad_output_v = None, 0
     node.weight_shape = weight.shape
     return recorded(
         node,
@@ -618,8 +605,6 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     if to_grad_output is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
@@ -628,8 +613,6 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     if to_self is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
-    else:
-        node.grad_output, node.grad_output_v = None, 0
     return node
 
 
@@ -643,8 +626,6 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     if to_grad_output is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
@@ -653,8 +634,6 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     if to_self is not None:
         node.grad_output = grad_output
         node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
-    else:
-        node.grad_output, node.grad_output_v = None, 0
     return recorded(
         node,
         nn_conv_kernels.conv_weight(

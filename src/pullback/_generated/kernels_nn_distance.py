@@ -12,7 +12,6 @@ from pullback.kernels import nn_distance as nn_distance_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -52,7 +51,7 @@ class EuclideanBackward0(TwoEdges):
     self: euclidean_vjp(grad, self, other, result)
     """
 
-    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
     _counted = ("result",)
@@ -91,7 +90,7 @@ class EuclideanBackward0(TwoEdges):
         else:
             other = xp.load(node, other, node.other_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -121,7 +120,7 @@ class LengthBackward0(OneEdge):
     self: grad * length_slope(self, result, ord, axis)
     """
 
-    __slots__ = ("axis", "ord", "result", "result_c", "self", "self_v")
+    __slots__ = ("axis", "ord", "result", "self", "self_v")
     _saves = ("self", "ord", "axis", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -149,7 +148,7 @@ class LengthBackward0(OneEdge):
         ord = node.ord
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * xp.length_slope(self, result, ord, axis),)
         if not keep:
@@ -190,7 +189,6 @@ def _euclidean_record(self, other):
     node.other_v = 0 if other._counter is None else other._counter[0]
     result = recorded(node, nn_distance_kernels.euclidean(self._array, other._array))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -227,7 +225,6 @@ def _length_record(self, ord, axis):
     node.axis = axis
     result = recorded(node, nn_distance_kernels.length(self._array, ord, axis))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 

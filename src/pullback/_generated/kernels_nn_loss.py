@@ -12,7 +12,6 @@ from pullback.kernels import nn_loss as nn_loss_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -61,7 +60,7 @@ class BceBackward0(TwoEdges):
         if grad is None:
             return (None, None)
         self = xp.load(node, node.self, node.self_v)
-        target = xp.load(node, node.target, node.target_v)
+        target = xp.load(node, node.target, node.target_v) if node._edge0 is not None else None
         to_self, to_target = node._edge0, node._edge1
         return (
             grad * xp.bce_slope(self, target) if to_self is not None else None,
@@ -541,8 +540,6 @@ def _bce_node(self, target):
     if to_self is not None:
         node.target = target
         node.target_v = 0 if target._counter is None else target._counter[0]
-    else:
-        node.target, node.target_v = None, 0
     return node
 
 
@@ -556,8 +553,6 @@ def _bce_record(self, target):
     if to_self is not None:
         node.target = target
         node.target_v = 0 if target._counter is None else target._counter[0]
-    else:
-        node.target, node.target_v = None, 0
     return recorded(node, nn_loss_kernels.bce(self._array, target._array))
 
 

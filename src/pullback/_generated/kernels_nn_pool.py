@@ -13,7 +13,6 @@ from pullback.kernels import nn_resize as nn_resize_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,

@@ -13,7 +13,6 @@ from pullback.kernels import pointwise as pointwise_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -129,7 +128,7 @@ class SgnBackward0(OneEdge):
     self: turned(grad, self, result)
     """
 
-    __slots__ = ("result", "result_c", "self", "self_v")
+    __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -152,7 +151,7 @@ class SgnBackward0(OneEdge):
         else:
             self = xp.load(node, self, node.self_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.turned(grad, self, result),)
         if not keep:
@@ -568,7 +567,7 @@ class CbrtBackward0(OneEdge):
     self: grad / (3 * result * result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -583,7 +582,7 @@ class CbrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad / (3 * result * result),)
         if not keep:
@@ -769,8 +768,8 @@ class CopysignBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge0 is not None else None
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * (xp._sgn(self) * xp.copysign(1, other)) if to_self is not None else None,
@@ -919,7 +918,7 @@ class DivBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other = xp.load(node, node.other, node.other_v)
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -969,7 +968,7 @@ class ExpBackward0(OneEdge):
     self: grad * conj(result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -984,7 +983,7 @@ class ExpBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * result.conjugate(),)
         if not keep:
@@ -1004,7 +1003,7 @@ class Exp2Backward0(OneEdge):
     self: grad * conj(result) * 0.6931471805599453
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -1019,7 +1018,7 @@ class Exp2Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * result.conjugate() * 0.6931471805599453,)
         if not keep:
@@ -1039,7 +1038,7 @@ class Expm1Backward0(OneEdge):
     self: grad * conj(result + 1)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -1054,7 +1053,7 @@ class Expm1Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result + 1).conjugate(),)
         if not keep:
@@ -1237,7 +1236,7 @@ class FmodBackward0(TwoEdges):
     self: grad
     """
 
-    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
     _counted = ("result",)
@@ -1245,8 +1244,8 @@ class FmodBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        other = xp.load(node, node.other, node.other_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -1276,7 +1275,7 @@ class FmodBackward0(TwoEdges):
             else:
                 other = xp.load(node, other, node.other_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
@@ -1359,7 +1358,7 @@ class HypotBackward0(TwoEdges):
     self: grad * (self / result)
     """
 
-    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("other", "self", "result")
     _saves_tensors = ("other", "self", "result")
     _counted = ("result",)
@@ -1368,8 +1367,8 @@ class HypotBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        other = xp.load(node, node.other, node.other_v)
-        self = xp.load(node, node.self, node.self_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge1 is not None else None
+        self = xp.load(node, node.self, node.self_v) if node._edge0 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -1379,7 +1378,7 @@ class HypotBackward0(TwoEdges):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -1489,8 +1488,8 @@ class LerpBackward0(ManyEdges):
         if grad is None:
             return (None,) * len(node._edges)
         weight = xp.load(node, node.weight, node.weight_v)
-        self = xp.load(node, node.self, node.self_v)
-        end = xp.load(node, node.end, node.end_v)
+        self = xp.load(node, node.self, node.self_v) if node._edges[2] is not None else None
+        end = xp.load(node, node.end, node.end_v) if node._edges[2] is not None else None
         to_self, to_end, to_weight = node._edges
         return (
             grad * xp.conj(1 - weight) if to_self is not None else None,
@@ -1959,8 +1958,8 @@ class MulBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.conj(other) if to_self is not None else None,
@@ -2119,7 +2118,7 @@ class PolarBackward0(TwoEdges):
     self: real(grad * conj(polar(1, other)))
     """
 
-    __slots__ = ("other", "other_v", "result", "result_c")
+    __slots__ = ("other", "other_v", "result")
     _saves = ("other", "result")
     _saves_tensors = ("other", "result")
     _counted = ("result",)
@@ -2127,7 +2126,7 @@ class PolarBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2139,7 +2138,7 @@ class PolarBackward0(TwoEdges):
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_other = xp.real(grad * (result * 1j).conjugate())
         else:
@@ -2193,7 +2192,7 @@ class PowBackward0(TwoEdges):
     self: grad * conj_slope_of_base(self, other)
     """
 
-    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
     _counted = ("result",)
@@ -2235,7 +2234,7 @@ class PowBackward0(TwoEdges):
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_other = grad * xp.slope_of_exponent(self, other, result).conjugate()
         else:
@@ -2295,7 +2294,7 @@ class ReciprocalBackward0(OneEdge):
     self: -grad * conj(result * result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -2310,7 +2309,7 @@ class ReciprocalBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (-grad * (result * result).conjugate(),)
         if not keep:
@@ -2331,7 +2330,7 @@ class RemainderBackward0(TwoEdges):
     self: grad
     """
 
-    __slots__ = ("other", "other_v", "result", "result_c", "self", "self_v")
+    __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
     _counted = ("result",)
@@ -2339,8 +2338,8 @@ class RemainderBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        other = xp.load(node, node.other, node.other_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2370,7 +2369,7 @@ class RemainderBackward0(TwoEdges):
             else:
                 other = xp.load(node, other, node.other_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
@@ -2430,7 +2429,7 @@ class SignBackward0(OneEdge):
     self: turned(grad, self, result)
     """
 
-    __slots__ = ("result", "result_c", "self", "self_v")
+    __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -2453,7 +2452,7 @@ class SignBackward0(OneEdge):
         else:
             self = xp.load(node, self, node.self_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.turned(grad, self, result),)
         if not keep:
@@ -2583,7 +2582,7 @@ class SqrtBackward0(OneEdge):
     self: grad / (2 * conj(result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -2598,7 +2597,7 @@ class SqrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad / (2 * result.conjugate()),)
         if not keep:
@@ -2683,7 +2682,7 @@ class TanBackward0(OneEdge):
     self: grad * conj(1 + result * result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -2698,7 +2697,7 @@ class TanBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (1 + result * result).conjugate(),)
         if not keep:
@@ -2718,7 +2717,7 @@ class TanhBackward0(OneEdge):
     self: grad - grad * conj(result * result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -2733,7 +2732,7 @@ class TanhBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad - grad * (result * result).conjugate(),)
         if not keep:
@@ -2878,7 +2877,6 @@ def _sgn_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -3858,7 +3856,6 @@ def cbrt_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -4222,13 +4219,9 @@ def copysign_node(self, other):
     if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -4240,13 +4233,9 @@ def copysign_record(self, other):
     if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     array = (
         combine(np_copysign, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -4294,13 +4283,9 @@ def copysign__node(self, other):
     node._hooks = None
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -4312,13 +4297,9 @@ def copysign__record(self, other):
     node._hooks = None
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     record_inplace(
         node, self, write_by(np_copysign, self, "copysign_", self._array, other._array), "copysign_"
     )
@@ -4556,8 +4537,6 @@ def div_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -4571,8 +4550,6 @@ def div_record(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
@@ -4626,8 +4603,6 @@ def div__node(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -4641,8 +4616,6 @@ def div__record(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(node, self, write_by(np_divide, self, "div_", self._array, other._array), "div_")
@@ -4690,7 +4663,6 @@ def exp_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -4734,7 +4706,6 @@ def exp2_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -4832,7 +4803,6 @@ def expm1_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -5132,13 +5102,9 @@ def fmod_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -5150,13 +5116,9 @@ def fmod_record(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     array = (
         combine(np_fmod, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -5176,7 +5138,6 @@ def fmod_record(self, other):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -5213,13 +5174,9 @@ def fmod__node(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -5231,13 +5188,9 @@ def fmod__record(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     record_inplace(node, self, write_by(np_fmod, self, "fmod_", self._array, other._array), "fmod_")
     node.save_outputs(self)
     return self
@@ -5407,13 +5360,9 @@ def hypot_node(self, other):
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     return node
 
 
@@ -5425,13 +5374,9 @@ def hypot_record(self, other):
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     array = (
         combine(np_hypot, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -5450,7 +5395,6 @@ def hypot_record(self, other):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -5486,12 +5430,8 @@ def hypot__node(self, other):
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     return node
 
 
@@ -5504,12 +5444,8 @@ def hypot__record(self, other):
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     record_inplace(
         node, self, write_by(np_hypot, self, "hypot_", self._array, other._array), "hypot_"
     )
@@ -5696,13 +5632,9 @@ def lerp_node(self, end, weight):
     if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
-    else:
-        node.end, node.end_v = None, 0
     return node
 
 
@@ -5719,13 +5651,9 @@ def lerp_record(self, end, weight):
     if to_weight is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
-    else:
-        node.end, node.end_v = None, 0
     array = pointwise_kernels.lerp(self._array, end._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -5783,13 +5711,9 @@ def lerp__node(self, end, weight):
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
         save_before_write(node, "self", self, node._edges[0])
-    else:
-        node.self, node.self_v = None, 0
     if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
-    else:
-        node.end, node.end_v = None, 0
     return node
 
 
@@ -5806,13 +5730,9 @@ def lerp__record(self, end, weight):
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
         save_before_write(node, "self", self, node._edges[0])
-    else:
-        node.self, node.self_v = None, 0
     if to_weight is not None:
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
-    else:
-        node.end, node.end_v = None, 0
     record_inplace(
         node, self, pointwise_kernels.lerp(self._array, end._array, weight._array), "lerp_"
     )
@@ -6495,13 +6415,9 @@ def mul_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -6513,13 +6429,9 @@ def mul_record(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     array = (
         combine(np_multiply, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -6571,13 +6483,9 @@ def mul__node(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -6589,13 +6497,9 @@ def mul__record(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     record_inplace(
         node, self, write_by(np_multiply, self, "mul_", self._array, other._array), "mul_"
     )
@@ -6841,8 +6745,6 @@ def polar_node(self, other):
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -6854,8 +6756,6 @@ def polar_record(self, other):
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     array = pointwise_kernels.polar(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -6870,7 +6770,6 @@ def polar_record(self, other):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -6965,7 +6864,6 @@ def pow_record(self, other):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -7146,7 +7044,6 @@ def reciprocal_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -7206,13 +7103,9 @@ def remainder_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -7224,13 +7117,9 @@ def remainder_record(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     array = (
         combine(np_remainder, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -7250,7 +7139,6 @@ def remainder_record(self, other):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -7290,13 +7178,9 @@ def remainder__node(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -7308,13 +7192,9 @@ def remainder__record(self, other):
     node._hooks = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
-    else:
-        node.self, node.self_v = None, 0
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     record_inplace(
         node,
         self,
@@ -7485,7 +7365,6 @@ def sign_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -7776,7 +7655,6 @@ def sqrt_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -8003,7 +7881,6 @@ def tan_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -8074,7 +7951,6 @@ def tanh_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 

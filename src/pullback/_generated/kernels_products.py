@@ -12,7 +12,6 @@ from pullback.kernels import products as products_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -91,12 +90,12 @@ class TensordotBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other_shape = node.other_shape
         axes_self = node.axes_self
         axes_other = node.axes_other
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
@@ -162,10 +161,10 @@ class ConvolveBackward0(TwoEdges):
         if grad is None:
             return (None, None)
         self_size = node.self_size
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other_size = node.other_size
         mode = node.mode
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.correlate(xp.full_window(grad, self_size, other_size, mode, False), other, "valid")
@@ -233,11 +232,11 @@ class CorrelateBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         self_size = node.self_size
         other_size = node.other_size
         mode = node.mode
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.convolve(xp.full_window(grad, self_size, other_size, mode, True), other, "valid")
@@ -305,10 +304,10 @@ class DotBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other_shape = node.other_shape
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.dot_to_first(grad, self_shape, other) if to_self is not None else None,
@@ -368,10 +367,10 @@ class MatmulBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other_shape = node.other_shape
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.matmul_to_first(grad, self_shape, other) if to_self is not None else None,
@@ -430,10 +429,10 @@ class OuterBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other_shape = node.other_shape
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.reshape(xp.matmul(grad, xp.conj(xp.reshape(other, [-1]))), self_shape)
@@ -526,11 +525,11 @@ class VecdotBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
         other_ndim = node.other_ndim
         axis = node.axis
         self_ndim = node.self_ndim
-        other = xp.load(node, node.other, node.other_v)
+        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.vecdot_grad(xp.conj(grad), other, self_ndim, axis) if to_self is not None else None,
@@ -626,8 +625,6 @@ def _tensordot_node(self, other, axes_self, axes_other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.axes_self = axes_self
     node.axes_other = axes_other
@@ -635,8 +632,6 @@ def _tensordot_node(self, other, axes_self, axes_other):
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -648,8 +643,6 @@ def _tensordot_record(self, other, axes_self, axes_other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.axes_self = axes_self
     node.axes_other = axes_other
@@ -657,8 +650,6 @@ def _tensordot_record(self, other, axes_self, axes_other):
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(
         node, products_kernels.tensordot(self._array, other._array, axes_self, axes_other)
     )
@@ -691,15 +682,11 @@ def convolve_node(self, other, mode="full"):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -712,15 +699,11 @@ def convolve_record(self, other, mode="full"):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_size = other.size
     node.mode = mode
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(node, products_kernels.convolve(self._array, other._array, mode))
 
 
@@ -748,16 +731,12 @@ def correlate_node(self, other, mode="valid"):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -769,16 +748,12 @@ def correlate_record(self, other, mode="valid"):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(node, products_kernels.correlate(self._array, other._array, mode))
 
 
@@ -806,15 +781,11 @@ def dot_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -826,15 +797,11 @@ def dot_record(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(node, products_kernels.dot(self._array, other._array))
 
 
@@ -862,15 +829,11 @@ def matmul_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -882,15 +845,11 @@ def matmul_record(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(node, products_kernels.matmul(self._array, other._array))
 
 
@@ -918,15 +877,11 @@ def outer_node(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -938,15 +893,11 @@ def outer_record(self, other):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(node, products_kernels.outer(self._array, other._array))
 
 
@@ -1008,16 +959,12 @@ def vecdot_node(self, other, *, axis=-1):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return node
 
 
@@ -1029,16 +976,12 @@ def vecdot_record(self, other, *, axis=-1):
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
-    else:
-        node.self, node.self_v = None, 0
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
-    else:
-        node.other, node.other_v = None, 0
     return recorded(node, products_kernels.vecdot(self._array, other._array, axis=axis))
 
 

@@ -12,7 +12,6 @@ from pullback.kernels import reduction as reduction_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -60,7 +59,7 @@ class ExclusiveCumprodBackward0(OneEdge):
     self: exclusive_cumprod_backward(grad, self, result, axis, reverse)
     """
 
-    __slots__ = ("axis", "result", "result_c", "reverse", "self", "self_v")
+    __slots__ = ("axis", "result", "reverse", "self", "self_v")
     _saves = ("self", "axis", "reverse", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -87,7 +86,7 @@ class ExclusiveCumprodBackward0(OneEdge):
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.exclusive_cumprod_backward(grad, self, result, axis, reverse),)
         if not keep:
@@ -107,7 +106,7 @@ class RecurrenceBackward0(TwoEdges):
     self, factor: recurrence_backward(grad, factor, result, axis, reverse)
     """
 
-    __slots__ = ("axis", "factor", "factor_v", "result", "result_c", "reverse")
+    __slots__ = ("axis", "factor", "factor_v", "result", "reverse")
     _saves = ("factor", "axis", "reverse", "result")
     _saves_tensors = ("factor", "result")
     _counted = ("result",)
@@ -136,7 +135,7 @@ class RecurrenceBackward0(TwoEdges):
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_factor = node._edge0, node._edge1
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
@@ -237,7 +236,7 @@ class CumprodBackward0(OneEdge):
     self: cumprod_backward(grad, self, result, axis)
     """
 
-    __slots__ = ("axis", "result", "result_c", "self", "self_v")
+    __slots__ = ("axis", "result", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -262,7 +261,7 @@ class CumprodBackward0(OneEdge):
             self = xp.load(node, self, node.self_v)
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.cumprod_backward(grad, self, result, axis),)
         if not keep:
@@ -304,7 +303,7 @@ class LogcumsumexpBackward0(OneEdge):
     self: logcumsumexp_backward(grad, self, result, axis)
     """
 
-    __slots__ = ("axis", "result", "result_c", "self", "self_v")
+    __slots__ = ("axis", "result", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -329,7 +328,7 @@ class LogcumsumexpBackward0(OneEdge):
             self = xp.load(node, self, node.self_v)
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (xp.logcumsumexp_backward(grad, self, result, axis),)
         if not keep:
@@ -349,7 +348,7 @@ class LogsumexpBackward0(OneEdge):
     self: expand_reduced(grad, self.shape, axis, keepdims) * conj(exp_difference(self, result, axis, keepdims))
     """
 
-    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -382,7 +381,7 @@ class LogsumexpBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -405,7 +404,7 @@ class MaxBackward0(OneEdge):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -438,7 +437,7 @@ class MaxBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -493,7 +492,7 @@ class MinBackward0(OneEdge):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -526,7 +525,7 @@ class MinBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -549,7 +548,7 @@ class NanmaxBackward0(OneEdge):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -582,7 +581,7 @@ class NanmaxBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -605,7 +604,7 @@ class NanminBackward0(OneEdge):
     self: expand_reduced(grad, self.shape, axis, keepdims) * _tie_weights(self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "result_c", "self", "self_shape", "self_v")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -638,7 +637,7 @@ class NanminBackward0(OneEdge):
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -709,7 +708,7 @@ class StdBackward0(OneEdge):
     self: var_backward(half_over(grad, result), self, axis, keepdims, ddof, correction)
     """
 
-    __slots__ = ("axis", "correction", "ddof", "keepdims", "result", "result_c", "self", "self_v")
+    __slots__ = ("axis", "correction", "ddof", "keepdims", "result", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ddof", "correction", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -742,7 +741,7 @@ class StdBackward0(OneEdge):
         ddof = node.ddof
         correction = node.correction
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (
             xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
@@ -850,7 +849,6 @@ def _exclusive_cumprod_record(self, axis, reverse):
     node.reverse = reverse
     result = recorded(node, reduction_kernels.exclusive_cumprod(self._array, axis, reverse))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -889,7 +887,6 @@ def _recurrence_record(self, factor, axis, reverse):
     node.reverse = reverse
     result = recorded(node, reduction_kernels.recurrence(self._array, factor._array, axis, reverse))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1048,7 +1045,6 @@ def cumprod_record(self, axis=None, *, dtype=None):
     node.axis = axis
     result = recorded(node, np_cumprod(self._array, axis=axis, dtype=dtype))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1113,7 +1109,6 @@ def logcumsumexp_record(self, axis):
     node.axis = axis
     result = recorded(node, reduction_kernels.logcumsumexp(self._array, axis))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1152,7 +1147,6 @@ def logsumexp_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.logsumexp(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1191,7 +1185,6 @@ def max_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.max(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1262,7 +1255,6 @@ def min_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.min(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1309,7 +1301,6 @@ def nanmax_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.nanmax(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1348,7 +1339,6 @@ def nanmin_record(self, axis=None, keepdims=False):
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.nanmin(self._array, axis, keepdims))
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1429,7 +1419,6 @@ def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
         node, reduction_kernels.std(self._array, axis, keepdims, ddof=ddof, correction=correction)
     )
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 

@@ -12,7 +12,6 @@ from pullback.kernels import sorting as sorting_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,

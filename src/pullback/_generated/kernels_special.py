@@ -12,7 +12,6 @@ from pullback.kernels import special_gamma as special_gamma_kernels
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -198,7 +197,7 @@ class ErfinvBackward0(OneEdge):
     self: grad / slope_of_erf(result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -212,7 +211,7 @@ class ErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad / xp.slope_of_erf(result),)
         if not keep:
@@ -232,7 +231,7 @@ class GammaBackward0(OneEdge):
     self: grad * (result * digamma(self))
     """
 
-    __slots__ = ("result", "result_c", "self", "self_v")
+    __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -256,7 +255,7 @@ class GammaBackward0(OneEdge):
         else:
             self = xp.load(node, self, node.self_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result * xp.digamma(self)),)
         if not keep:
@@ -312,7 +311,7 @@ class I1Backward0(OneEdge):
     self: grad * slope_of_i1(self, result)
     """
 
-    __slots__ = ("result", "result_c", "self", "self_v")
+    __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
@@ -336,7 +335,7 @@ class I1Backward0(OneEdge):
         else:
             self = xp.load(node, self, node.self_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * xp.slope_of_i1(self, result),)
         if not keep:
@@ -468,7 +467,7 @@ class SigmoidBackward0(OneEdge):
     self: (grad - grad * conj(result)) * conj(result)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -483,7 +482,7 @@ class SigmoidBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = ((grad - grad * result.conjugate()) * result.conjugate(),)
         if not keep:
@@ -938,7 +937,6 @@ def erfinv_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1009,7 +1007,6 @@ def gamma_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1095,7 +1092,6 @@ def i1_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -1323,7 +1319,6 @@ def sigmoid_record(self):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 

@@ -30,7 +30,7 @@ from pullback.errors import GraphFreedError
 __all__ = [
     "FREED",
     "LAST",
-    "UNWRITTEN",
+    "Counted",
     "Edge",
     "Ends",
     "HookLists",
@@ -174,9 +174,15 @@ class _Freed:
 
 FREED: Any = _Freed()
 
-# Stands for the version counter of a saved result that has none yet, because nobody has taken a
-# view of it or written to it.
-UNWRITTEN: Any = (0,)
+
+class Counted:
+    """The array of a saved result since somebody counts its versions."""
+
+    __slots__ = ("array", "counter")
+
+    def __init__(self, array: Any, counter: list[Any]):
+        self.array = array
+        self.counter = counter
 
 
 class Node:
@@ -187,7 +193,7 @@ class Node:
     # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
     _saves: ClassVar[tuple[str, ...]] = ()
     _saves_tensors: ClassVar[tuple[str, ...]] = ()
-    # Those that hold the array of a result, whose counter is in a slot of the same name with _c.
+    # Those that hold the bare array of a result, until somebody takes a view of it or writes to it.
     _counted: ClassVar[tuple[str, ...]] = ()
     _arity: ClassVar[int] = 0  # how many edges have a slot of their own; if none, see ``_edges``
     _outputs: ClassVar[int] = 1
@@ -246,11 +252,10 @@ class Node:
         """
         for name in self._counted:
             saved = getattr(self, name, None)
-            if saved is array or getattr(saved, "array", None) is array:
-                known = getattr(self, name + "_c")
-                if known is not UNWRITTEN:
-                    return known  # type: ignore[no-any-return]
-                setattr(self, name + "_c", counter)
+            if saved is array:
+                setattr(self, name, Counted(array, counter))
+            elif getattr(saved, "array", None) is array:
+                return saved.counter  # type: ignore[no-any-return,union-attr]
         return counter
 
     @property

@@ -2,7 +2,7 @@
 
 A node stores an input as the tensor itself, beside the version it had. An output cannot be stored
 as its tensor, which would hold the node that holds it; a ``SavedOutput`` keeps array and counter.
-Kernels of plain operations store just these two, in two slots; ``saved_output`` reads both forms.
+Kernels of plain operations store the array alone; ``saved_output`` reads all forms.
 What went through the hooks of ``saved_tensors_hooks`` is stored as an object of ``saved_hooks.py``,
 which has a method ``unpack(node)``.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
+    Counted,
     Edge,
     Node,
     edge_to,
@@ -92,14 +92,13 @@ def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
 
 def saved_output(node: Any, name: str) -> Any:
     """What a node has stored of a result; the short form is made a ``SavedOutput`` first."""
-    value = getattr(node, name)
-    if type(value) is not np.ndarray:
+    value = getattr(node, name, None)  # no value where none was needed
+    if type(value) is np.ndarray:
+        saved = output_from(value, counter_of_loaded(value))
+    elif type(value) is Counted:
+        saved = output_from(value.array, value.counter)
+    else:
         return value
-    counter = getattr(node, name + "_c")
-    if counter is UNWRITTEN:
-        counter = counter_of_loaded(value)
-        setattr(node, name + "_c", counter)
-    saved = output_from(value, counter)
     setattr(node, name, saved)
     return saved
 
@@ -193,7 +192,7 @@ def restore_tangents(tensor: Tensor, tangents: dict[Any, Tensor] | None) -> None
 
 
 def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
-    name = next((n for n in node._saves_tensors if getattr(node, n) is value), "in a list")
+    name = next((n for n in node._saves_tensors if getattr(node, n, None) is value), "in a list")
     if isinstance(value, SavedOutput):
         shape, now = value.array.shape, value.counter[0]
         origin = f"output {value.number} of {node.name()}"

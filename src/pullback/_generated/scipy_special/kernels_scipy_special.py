@@ -11,7 +11,6 @@ import scipy.special._ufuncs
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
-    UNWRITTEN,
     ManyEdges,
     OneEdge,
     TwoEdges,
@@ -51,7 +50,7 @@ class SpecialAgmBackward0(TwoEdges):
     b: grad * (slope_of_agm(b, a, result))
     """
 
-    __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
+    __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
     _counted = ("result",)
@@ -89,7 +88,7 @@ class SpecialAgmBackward0(TwoEdges):
         else:
             b = xp.load(node, b, node.b_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
@@ -215,9 +214,9 @@ class SpecialBdtrBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        k = xp.load(node, node.k, node.k_v)
-        n = xp.load(node, node.n, node.n_v)
-        p = xp.load(node, node.p, node.p_v)
+        k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
+        p = xp.load(node, node.p, node.p_v) if node._edges[2] is not None else None
         to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.bdtr in k") if to_k is not None else None,
@@ -291,9 +290,9 @@ class SpecialBdtrcBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        k = xp.load(node, node.k, node.k_v)
-        n = xp.load(node, node.n, node.n_v)
-        p = xp.load(node, node.p, node.p_v)
+        k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
+        p = xp.load(node, node.p, node.p_v) if node._edges[2] is not None else None
         to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.bdtrc in k") if to_k is not None else None,
@@ -360,7 +359,7 @@ class SpecialBdtriBackward0(ManyEdges):
     y: grad * (-1 / density_of_beta(floor(k) + 1, trunc(n) - floor(k), result))
     """
 
-    __slots__ = ("k", "k_v", "n", "n_v", "result", "result_c")
+    __slots__ = ("k", "k_v", "n", "n_v", "result")
     _saves = ("k", "n", "result")
     _saves_tensors = ("k", "n", "result")
     _counted = ("result",)
@@ -368,8 +367,8 @@ class SpecialBdtriBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        k = xp.load(node, node.k, node.k_v)
-        n = xp.load(node, node.n, node.n_v)
+        k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_k, to_n, to_y = node._edges
         return (
@@ -410,7 +409,7 @@ class SpecialBdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * (
                 -1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result)
@@ -587,9 +586,9 @@ class SpecialBesselpolyBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None and node._edges[2] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        lmb = xp.load(node, node.lmb, node.lmb_v)
-        nu = xp.load(node, node.nu, node.nu_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[0] is not None else None
+        lmb = xp.load(node, node.lmb, node.lmb_v) if node._edges[0] is not None else None
+        nu = xp.load(node, node.nu, node.nu_v) if node._edges[0] is not None else None
         to_a, to_lmb, to_nu = node._edges
         return (
             grad
@@ -662,7 +661,7 @@ class SpecialBetaBackward0(TwoEdges):
     b: grad * (result * (special_psi(b) - special_psi(a + b)))
     """
 
-    __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
+    __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
     _counted = ("result",)
@@ -704,7 +703,7 @@ class SpecialBetaBackward0(TwoEdges):
         else:
             b = xp.load(node, b, node.b_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
@@ -741,9 +740,9 @@ class SpecialBetaincBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.betainc in a") if to_a is not None else None,
@@ -815,9 +814,9 @@ class SpecialBetainccBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.betaincc in a") if to_a is not None else None,
@@ -882,7 +881,7 @@ class SpecialBetainccinvBackward0(ManyEdges):
     y: grad * (-1 / density_of_beta(a, b, result))
     """
 
-    __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
+    __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
     _counted = ("result",)
@@ -890,8 +889,8 @@ class SpecialBetainccinvBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b, to_y = node._edges
         return (
@@ -930,7 +929,7 @@ class SpecialBetainccinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * (-1 / xp.density_of_beta(a, b, result))
         else:
@@ -954,7 +953,7 @@ class SpecialBetaincinvBackward0(ManyEdges):
     y: grad * (1 / density_of_beta(a, b, result))
     """
 
-    __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
+    __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
     _counted = ("result",)
@@ -962,8 +961,8 @@ class SpecialBetaincinvBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b, to_y = node._edges
         return (
@@ -1002,7 +1001,7 @@ class SpecialBetaincinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * (1 / xp.density_of_beta(a, b, result))
         else:
@@ -1084,7 +1083,7 @@ class SpecialBinomBackward0(TwoEdges):
     y: grad * (result * (special_psi(x - y + 1) - special_psi(y + 1)))
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v", "y", "y_v")
+    __slots__ = ("result", "x", "x_v", "y", "y_v")
     _saves = ("x", "y", "result")
     _saves_tensors = ("x", "y", "result")
     _counted = ("result",)
@@ -1126,7 +1125,7 @@ class SpecialBinomBackward0(TwoEdges):
         else:
             y = xp.load(node, y, node.y_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -1280,8 +1279,8 @@ class SpecialChdtrBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        x = xp.load(node, node.x, node.x_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtr in v") if to_v is not None else None,
@@ -1338,8 +1337,8 @@ class SpecialChdtrcBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        x = xp.load(node, node.x, node.x_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtrc in v") if to_v is not None else None,
@@ -1389,7 +1388,7 @@ class SpecialChdtriBackward0(TwoEdges):
     v: not_implemented('scipy.special.chdtri in v')
     """
 
-    __slots__ = ("result", "result_c", "v", "v_v")
+    __slots__ = ("result", "v", "v_v")
     _saves = ("v", "result")
     _saves_tensors = ("v", "result")
     _counted = ("result",)
@@ -1397,7 +1396,7 @@ class SpecialChdtriBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_p = node._edge0, node._edge1
         return (
@@ -1418,7 +1417,7 @@ class SpecialChdtriBackward0(TwoEdges):
             else:
                 v = xp.load(node, v, node.v_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_p = grad * (-2 / xp.density_of_gamma(v / 2, result / 2))
         else:
@@ -1446,7 +1445,7 @@ class SpecialChndtrBackward0(ManyEdges):
     x: grad * (density_of_chi2(x, df, nc))
     """
 
-    __slots__ = ("df", "df_v", "nc", "nc_v", "result", "result_c", "x", "x_v")
+    __slots__ = ("df", "df_v", "nc", "nc_v", "result", "x", "x_v")
     _saves = ("x", "df", "nc", "result")
     _saves_tensors = ("x", "df", "nc", "result")
     _counted = ("result",)
@@ -1500,7 +1499,7 @@ class SpecialChndtrBackward0(ManyEdges):
             grad_of_df = None
         if to_nc is not None:
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_nc = grad * ((xp.special_chndtr(x, df + 2, nc) - result) / 2)
         else:
@@ -1528,7 +1527,7 @@ class SpecialChndtrincBackward0(ManyEdges):
     x: grad * unless_clipped(result, 2 * density_of_chi2(x, df, result) / (p - special_chndtr(x, df + 2, result)))
     """
 
-    __slots__ = ("df", "df_v", "p", "p_v", "result", "result_c", "x", "x_v")
+    __slots__ = ("df", "df_v", "p", "p_v", "result", "x", "x_v")
     _saves = ("x", "df", "p", "result")
     _saves_tensors = ("x", "df", "p", "result")
     _counted = ("result",)
@@ -1584,7 +1583,7 @@ class SpecialChndtrincBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_x, to_df, to_p = node._edges
         if to_df is not None:
@@ -1623,7 +1622,7 @@ class SpecialChndtrixBackward0(ManyEdges):
     p: grad * (1 / density_of_chi2(result, df, nc))
     """
 
-    __slots__ = ("df", "df_v", "nc", "nc_v", "p", "p_v", "result", "result_c")
+    __slots__ = ("df", "df_v", "nc", "nc_v", "p", "p_v", "result")
     _saves = ("p", "df", "nc", "result")
     _saves_tensors = ("p", "df", "nc", "result")
     _counted = ("result",)
@@ -1631,7 +1630,7 @@ class SpecialChndtrixBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        p = xp.load(node, node.p, node.p_v)
+        p = xp.load(node, node.p, node.p_v) if node._edges[2] is not None else None
         df = xp.load(node, node.df, node.df_v)
         nc = xp.load(node, node.nc, node.nc_v)
         result = xp.load_output(node, saved_output(node, "result"))
@@ -1668,7 +1667,7 @@ class SpecialChndtrixBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_p, to_df, to_nc = node._edges
         if to_df is not None:
@@ -1785,7 +1784,7 @@ class SpecialCotdgBackward0(OneEdge):
     x: grad * (-0.017453292519943295 * (1 + result * result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -1800,7 +1799,7 @@ class SpecialCotdgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (-0.017453292519943295 * (1 + result * result)),)
         if not keep:
@@ -1820,7 +1819,7 @@ class SpecialDawsnBackward0(OneEdge):
     x: grad * conj(1 - 2 * x * result)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -1845,7 +1844,7 @@ class SpecialDawsnBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (1 - 2 * x * result).conjugate(),)
         if not keep:
@@ -2201,7 +2200,7 @@ class SpecialElliprdBackward0(ManyEdges):
     z: grad * conj(slope_of_elliprd_last(x, y, z, result))
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v", "y", "y_v", "z", "z_v")
+    __slots__ = ("result", "x", "x_v", "y", "y_v", "z", "z_v")
     _saves = ("x", "y", "z", "result")
     _saves_tensors = ("x", "y", "z", "result")
     _counted = ("result",)
@@ -2260,7 +2259,7 @@ class SpecialElliprdBackward0(ManyEdges):
             grad_of_y = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = grad * xp.slope_of_elliprd_last(x, y, z, result).conjugate()
         else:
@@ -2456,7 +2455,7 @@ class SpecialElliprjBackward0(ManyEdges):
     z: grad * conj(slope_of_elliprj(z, x, y, p, result))
     """
 
-    __slots__ = ("p", "p_v", "result", "result_c", "x", "x_v", "y", "y_v", "z", "z_v")
+    __slots__ = ("p", "p_v", "result", "x", "x_v", "y", "y_v", "z", "z_v")
     _saves = ("x", "y", "z", "p", "result")
     _saves_tensors = ("x", "y", "z", "p", "result")
     _counted = ("result",)
@@ -2518,7 +2517,7 @@ class SpecialElliprjBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_x, to_y, to_z, to_p = node._edges
         if to_p is not None:
@@ -2664,7 +2663,7 @@ class SpecialErfcinvBackward0(OneEdge):
     y: grad * (-1.7724538509055159 / 2 * exp(result * result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -2679,7 +2678,7 @@ class SpecialErfcinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (-1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
@@ -2699,7 +2698,7 @@ class SpecialErfcxBackward0(OneEdge):
     x: grad * conj(2 * x * result - 2 / 1.7724538509055159)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -2724,7 +2723,7 @@ class SpecialErfcxBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),)
         if not keep:
@@ -2781,7 +2780,7 @@ class SpecialErfinvBackward0(OneEdge):
     y: grad * (1.7724538509055159 / 2 * exp(result * result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -2796,7 +2795,7 @@ class SpecialErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
@@ -2824,8 +2823,8 @@ class SpecialEvalChebycBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyc in n") if to_n is not None else None,
@@ -2889,8 +2888,8 @@ class SpecialEvalChebysBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebys in n") if to_n is not None else None,
@@ -2954,8 +2953,8 @@ class SpecialEvalChebytBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyt in n") if to_n is not None else None,
@@ -3017,8 +3016,8 @@ class SpecialEvalChebyuBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyu in n") if to_n is not None else None,
@@ -3084,9 +3083,9 @@ class SpecialEvalGegenbauerBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        n = xp.load(node, node.n, node.n_v)
-        alpha = xp.load(node, node.alpha, node.alpha_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
+        alpha = xp.load(node, node.alpha, node.alpha_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_n, to_alpha, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_gegenbauer in n") if to_n is not None else None,
@@ -3172,9 +3171,9 @@ class SpecialEvalGenlaguerreBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        n = xp.load(node, node.n, node.n_v)
-        alpha = xp.load(node, node.alpha, node.alpha_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
+        alpha = xp.load(node, node.alpha, node.alpha_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_n, to_alpha, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_genlaguerre in n") if to_n is not None else None,
@@ -3249,8 +3248,8 @@ class SpecialEvalHermiteBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_hermite in n") if to_n is not None else None,
@@ -3309,8 +3308,8 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_hermitenorm in n") if to_n is not None else None,
@@ -3376,10 +3375,10 @@ class SpecialEvalJacobiBackward0(ManyEdges):
             and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
-        n = xp.load(node, node.n, node.n_v)
-        alpha = xp.load(node, node.alpha, node.alpha_v)
-        beta = xp.load(node, node.beta, node.beta_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        alpha = xp.load(node, node.alpha, node.alpha_v) if node._edges[3] is not None else None
+        beta = xp.load(node, node.beta, node.beta_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         to_n, to_alpha, to_beta, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_jacobi in n") if to_n is not None else None,
@@ -3488,8 +3487,8 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_laguerre in n") if to_n is not None else None,
@@ -3548,8 +3547,8 @@ class SpecialEvalLegendreBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_legendre in n") if to_n is not None else None,
@@ -3611,8 +3610,8 @@ class SpecialEvalShChebytBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyt in n") if to_n is not None else None,
@@ -3677,8 +3676,8 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyu in n") if to_n is not None else None,
@@ -3753,10 +3752,10 @@ class SpecialEvalShJacobiBackward0(ManyEdges):
             and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
-        n = xp.load(node, node.n, node.n_v)
-        p = xp.load(node, node.p, node.p_v)
-        q = xp.load(node, node.q, node.q_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        p = xp.load(node, node.p, node.p_v) if node._edges[3] is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         to_n, to_p, to_q, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.eval_sh_jacobi in n") if to_n is not None else None,
@@ -3861,8 +3860,8 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_legendre in n") if to_n is not None else None,
@@ -3959,7 +3958,7 @@ class SpecialExp10Backward0(OneEdge):
     x: grad * (result * 2.302585092994046)
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -3974,7 +3973,7 @@ class SpecialExp10Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result * 2.302585092994046),)
         if not keep:
@@ -4031,7 +4030,7 @@ class SpecialExpitBackward0(OneEdge):
     x: grad * (result * special_expit(-x))
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -4055,7 +4054,7 @@ class SpecialExpitBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result * xp.special_expit(-x)),)
         if not keep:
@@ -4076,7 +4075,7 @@ class SpecialExpnBackward0(TwoEdges):
     x: grad * (where(trunc(n) == 0, -result * (1 + 1 / x), -special_expn(where(trunc(n) == 0, 1, trunc(n)) - 1, x)))
     """
 
-    __slots__ = ("n", "n_v", "result", "result_c", "x", "x_v")
+    __slots__ = ("n", "n_v", "result", "x", "x_v")
     _saves = ("n", "x", "result")
     _saves_tensors = ("n", "x", "result")
     _counted = ("result",)
@@ -4084,8 +4083,8 @@ class SpecialExpnBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_x = node._edge0, node._edge1
         return (
@@ -4126,7 +4125,7 @@ class SpecialExpnBackward0(TwoEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_x = grad * xp.where(
                 xp.trunc(n) == 0,
@@ -4197,9 +4196,9 @@ class SpecialFdtrBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        dfn = xp.load(node, node.dfn, node.dfn_v)
-        dfd = xp.load(node, node.dfd, node.dfd_v)
-        x = xp.load(node, node.x, node.x_v)
+        dfn = xp.load(node, node.dfn, node.dfn_v) if node._edges[2] is not None else None
+        dfd = xp.load(node, node.dfd, node.dfd_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_dfn, to_dfd, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.fdtr in dfn") if to_dfn is not None else None,
@@ -4271,9 +4270,9 @@ class SpecialFdtrcBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        dfn = xp.load(node, node.dfn, node.dfn_v)
-        dfd = xp.load(node, node.dfd, node.dfd_v)
-        x = xp.load(node, node.x, node.x_v)
+        dfn = xp.load(node, node.dfn, node.dfn_v) if node._edges[2] is not None else None
+        dfd = xp.load(node, node.dfd, node.dfd_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_dfn, to_dfd, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.fdtrc in dfn") if to_dfn is not None else None,
@@ -4338,7 +4337,7 @@ class SpecialFdtriBackward0(ManyEdges):
     p: grad * (1 / density_of_f(dfn, dfd, 0.0, result))
     """
 
-    __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "result", "result_c")
+    __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "result")
     _saves = ("dfn", "dfd", "result")
     _saves_tensors = ("dfn", "dfd", "result")
     _counted = ("result",)
@@ -4346,8 +4345,8 @@ class SpecialFdtriBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        dfn = xp.load(node, node.dfn, node.dfn_v)
-        dfd = xp.load(node, node.dfd, node.dfd_v)
+        dfn = xp.load(node, node.dfn, node.dfn_v) if node._edges[2] is not None else None
+        dfd = xp.load(node, node.dfd, node.dfd_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_dfn, to_dfd, to_p = node._edges
         return (
@@ -4386,7 +4385,7 @@ class SpecialFdtriBackward0(ManyEdges):
             else:
                 dfd = xp.load(node, dfd, node.dfd_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_p = grad * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
         else:
@@ -4436,7 +4435,7 @@ class SpecialGammaBackward0(OneEdge):
     z: grad * conj(result * special_psi(z))
     """
 
-    __slots__ = ("result", "result_c", "z", "z_v")
+    __slots__ = ("result", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
     _counted = ("result",)
@@ -4460,7 +4459,7 @@ class SpecialGammaBackward0(OneEdge):
         else:
             z = xp.load(node, z, node.z_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result * xp.special_psi(z)).conjugate(),)
         if not keep:
@@ -4488,8 +4487,8 @@ class SpecialGammaincBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammainc in a") if to_a is not None else None,
@@ -4546,8 +4545,8 @@ class SpecialGammainccBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammaincc in a") if to_a is not None else None,
@@ -4597,7 +4596,7 @@ class SpecialGammainccinvBackward0(TwoEdges):
     y: grad * (-1 / density_of_gamma(a, result))
     """
 
-    __slots__ = ("a", "a_v", "result", "result_c")
+    __slots__ = ("a", "a_v", "result")
     _saves = ("a", "result")
     _saves_tensors = ("a", "result")
     _counted = ("result",)
@@ -4605,7 +4604,7 @@ class SpecialGammainccinvBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v)
+        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_y = node._edge0, node._edge1
         return (
@@ -4630,7 +4629,7 @@ class SpecialGammainccinvBackward0(TwoEdges):
             else:
                 a = xp.load(node, a, node.a_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * (-1 / xp.density_of_gamma(a, result))
         else:
@@ -4653,7 +4652,7 @@ class SpecialGammaincinvBackward0(TwoEdges):
     y: grad * (1 / density_of_gamma(a, result))
     """
 
-    __slots__ = ("a", "a_v", "result", "result_c")
+    __slots__ = ("a", "a_v", "result")
     _saves = ("a", "result")
     _saves_tensors = ("a", "result")
     _counted = ("result",)
@@ -4661,7 +4660,7 @@ class SpecialGammaincinvBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v)
+        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_y = node._edge0, node._edge1
         return (
@@ -4686,7 +4685,7 @@ class SpecialGammaincinvBackward0(TwoEdges):
             else:
                 a = xp.load(node, a, node.a_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * (1 / xp.density_of_gamma(a, result))
         else:
@@ -4911,7 +4910,7 @@ class SpecialGdtriaBackward0(ManyEdges):
     x: grad * (-result / x)
     """
 
-    __slots__ = ("b", "b_v", "result", "result_c", "x", "x_v")
+    __slots__ = ("b", "b_v", "result", "x", "x_v")
     _saves = ("b", "x", "result")
     _saves_tensors = ("b", "x", "result")
     _counted = ("result",)
@@ -4919,7 +4918,7 @@ class SpecialGdtriaBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        b = xp.load(node, node.b, node.b_v)
+        b = xp.load(node, node.b, node.b_v) if node._edges[0] is not None else None
         x = xp.load(node, node.x, node.x_v)
         result = xp.load_output(node, saved_output(node, "result"))
         to_p, to_b, to_x = node._edges
@@ -4940,7 +4939,7 @@ class SpecialGdtriaBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_p, to_b, to_x = node._edges
         if to_b is not None:
@@ -4983,7 +4982,7 @@ class SpecialGdtrixBackward0(ManyEdges):
     p: grad * (1 / (a * density_of_gamma(b, a * result)))
     """
 
-    __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c")
+    __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
     _counted = ("result",)
@@ -4992,7 +4991,7 @@ class SpecialGdtrixBackward0(ManyEdges):
         if grad is None and node._edges[1] is None:
             return (None,) * len(node._edges)
         a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b, to_p = node._edges
         return (
@@ -5012,7 +5011,7 @@ class SpecialGdtrixBackward0(ManyEdges):
         else:
             a = xp.load(node, a, node.a_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b, to_p = node._edges
         if to_a is not None:
@@ -5061,8 +5060,8 @@ class SpecialHankel1Backward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel1 in v") if to_v is not None else None,
@@ -5117,7 +5116,7 @@ class SpecialHankel1EBackward0(TwoEdges):
     z: grad * conj((special_hankel1e(v - 1, z) - special_hankel1e(v + 1, z)) / 2 - 1j * result)
     """
 
-    __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
+    __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
     _counted = ("result",)
@@ -5125,8 +5124,8 @@ class SpecialHankel1EBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -5165,7 +5164,7 @@ class SpecialHankel1EBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = (
                 grad
@@ -5201,8 +5200,8 @@ class SpecialHankel2Backward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel2 in v") if to_v is not None else None,
@@ -5257,7 +5256,7 @@ class SpecialHankel2EBackward0(TwoEdges):
     z: grad * conj((special_hankel2e(v - 1, z) - special_hankel2e(v + 1, z)) / 2 + 1j * result)
     """
 
-    __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
+    __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
     _counted = ("result",)
@@ -5265,8 +5264,8 @@ class SpecialHankel2EBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -5305,7 +5304,7 @@ class SpecialHankel2EBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = (
                 grad
@@ -5404,8 +5403,8 @@ class SpecialHyp0F1Backward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hyp0f1 in v") if to_v is not None else None,
@@ -5463,9 +5462,9 @@ class SpecialHyp1F1Backward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.hyp1f1 in a") if to_a is not None else None,
@@ -5545,10 +5544,10 @@ class SpecialHyp2F1Backward0(ManyEdges):
             and node._edges[2] is None
         ):
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
-        c = xp.load(node, node.c, node.c_v)
-        z = xp.load(node, node.z, node.z_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[3] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[3] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edges[3] is not None else None
         to_a, to_b, to_c, to_z = node._edges
         return (
             xp.not_implemented("scipy.special.hyp2f1 in a") if to_a is not None else None,
@@ -5636,9 +5635,9 @@ class SpecialHyperuBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.hyperu in a") if to_a is not None else None,
@@ -5737,7 +5736,7 @@ class SpecialI0EBackward0(OneEdge):
     x: grad * (special_i1e(x) - sign(x) * result)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -5761,7 +5760,7 @@ class SpecialI0EBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (xp.special_i1e(x) - xp.sign(x) * result),)
         if not keep:
@@ -5817,7 +5816,7 @@ class SpecialI1EBackward0(OneEdge):
     x: grad * ((special_i0e(x) + special_ive(2, x)) / 2 - sign(x) * result)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -5841,7 +5840,7 @@ class SpecialI1EBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result),)
         if not keep:
@@ -5862,7 +5861,7 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
     y: grad * (result ** (1 - lmbda))
     """
 
-    __slots__ = ("lmbda", "lmbda_v", "result", "result_c")
+    __slots__ = ("lmbda", "lmbda_v", "result")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
     _counted = ("result",)
@@ -5892,7 +5891,7 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -5923,7 +5922,7 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
     y: grad * ((1 + result) ** (1 - lmbda))
     """
 
-    __slots__ = ("lmbda", "lmbda_v", "result", "result_c")
+    __slots__ = ("lmbda", "lmbda_v", "result")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
     _counted = ("result",)
@@ -5953,7 +5952,7 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -6231,8 +6230,8 @@ class SpecialIvBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.iv in v") if to_v is not None else None,
@@ -6284,7 +6283,7 @@ class SpecialIveBackward0(TwoEdges):
     z: grad * ((special_ive(v - 1, of_real(z, 'scipy.special.ive')) + special_ive(v + 1, z)) / 2 - sign(z) * result)
     """
 
-    __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
+    __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
     _counted = ("result",)
@@ -6292,8 +6291,8 @@ class SpecialIveBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -6337,7 +6336,7 @@ class SpecialIveBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = grad * (
                 (
@@ -6446,8 +6445,8 @@ class SpecialJvBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.jv in v") if to_v is not None else None,
@@ -6506,8 +6505,8 @@ class SpecialJveBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.jve in v") if to_v is not None else None,
@@ -6607,7 +6606,7 @@ class SpecialK0EBackward0(OneEdge):
     x: grad * (result - special_k1e(x))
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -6631,7 +6630,7 @@ class SpecialK0EBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result - xp.special_k1e(x)),)
         if not keep:
@@ -6651,7 +6650,7 @@ class SpecialK1Backward0(OneEdge):
     x: grad * (-special_k0(x) - result / x)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -6675,7 +6674,7 @@ class SpecialK1Backward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (-xp.special_k0(x) - result / x),)
         if not keep:
@@ -6695,7 +6694,7 @@ class SpecialK1EBackward0(OneEdge):
     x: grad * (result - special_k0e(x) - result / x)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -6719,7 +6718,7 @@ class SpecialK1EBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result - xp.special_k0e(x) - result / x),)
         if not keep:
@@ -6775,7 +6774,7 @@ class SpecialKeipBackward0(OneEdge):
     x: grad * (special_ker(x) - result / x)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -6799,7 +6798,7 @@ class SpecialKeipBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (xp.special_ker(x) - result / x),)
         if not keep:
@@ -6902,7 +6901,7 @@ class SpecialKerpBackward0(OneEdge):
     x: grad * (-special_kei(x) - result / x)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -6926,7 +6925,7 @@ class SpecialKerpBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (-xp.special_kei(x) - result / x),)
         if not keep:
@@ -7013,8 +7012,8 @@ class SpecialKnBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kn in n") if to_n is not None else None,
@@ -7068,7 +7067,7 @@ class SpecialKolmogiBackward0(OneEdge):
     p: grad * (1 / slope_of_kolmogorov(result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -7082,7 +7081,7 @@ class SpecialKolmogiBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (1 / xp.slope_of_kolmogorov(result)),)
         if not keep:
@@ -7146,8 +7145,8 @@ class SpecialKvBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kv in v") if to_v is not None else None,
@@ -7201,7 +7200,7 @@ class SpecialKveBackward0(TwoEdges):
     z: grad * conj(result - (special_kve(v - 1, z) + special_kve(v + 1, z)) / 2)
     """
 
-    __slots__ = ("result", "result_c", "v", "v_v", "z", "z_v")
+    __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
     _counted = ("result",)
@@ -7209,8 +7208,8 @@ class SpecialKveBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -7246,7 +7245,7 @@ class SpecialKveBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = (
                 grad
@@ -7273,7 +7272,7 @@ class SpecialLambertwBackward0(ManyEdges):
     z: grad * conj(exp(-result) / (1 + result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -7301,7 +7300,7 @@ class SpecialLambertwBackward0(ManyEdges):
             grad_of_tol = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = grad * (xp.exp(-result) / (1 + result)).conjugate()
         else:
@@ -7359,7 +7358,7 @@ class SpecialLogNdtrBackward0(OneEdge):
     x: grad * conj(exp(-x * x / 2 - result) / 2.5066282746310002)
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v")
+    __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
     _counted = ("result",)
@@ -7384,7 +7383,7 @@ class SpecialLogNdtrBackward0(OneEdge):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),)
         if not keep:
@@ -7406,7 +7405,7 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
     x: grad * (exp(special_log_wright_bessel(a, a + b, x) - result))
     """
 
-    __slots__ = ("a", "a_v", "b", "b_v", "result", "result_c", "x", "x_v")
+    __slots__ = ("a", "a_v", "b", "b_v", "result", "x", "x_v")
     _saves = ("a", "b", "x", "result")
     _saves_tensors = ("a", "b", "x", "result")
     _counted = ("result",)
@@ -7414,9 +7413,9 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b, to_x = node._edges
         return (
@@ -7470,7 +7469,7 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_x = grad * xp.exp(xp.special_log_wright_bessel(a, a + b, x) - result)
         else:
@@ -7567,7 +7566,7 @@ class SpecialLpmvBackward0(ManyEdges):
     x: grad * (((v + 1) * x * result - (v - m + 1) * special_lpmv(m, v + 1, x)) / (1 - x * x))
     """
 
-    __slots__ = ("m", "m_v", "result", "result_c", "v", "v_v", "x", "x_v")
+    __slots__ = ("m", "m_v", "result", "v", "v_v", "x", "x_v")
     _saves = ("m", "v", "x", "result")
     _saves_tensors = ("m", "v", "x", "result")
     _counted = ("result",)
@@ -7575,9 +7574,9 @@ class SpecialLpmvBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        m = xp.load(node, node.m, node.m_v)
-        v = xp.load(node, node.v, node.v_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
+        v = xp.load(node, node.v, node.v_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_m, to_v, to_x = node._edges
         return (
@@ -7628,7 +7627,7 @@ class SpecialLpmvBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_x = grad * (
                 ((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x)
@@ -7728,9 +7727,9 @@ class SpecialMathieuCemBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        q = xp.load(node, node.q, node.q_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
         to_m, to_q, to_x = node._edges
@@ -7780,9 +7779,9 @@ class SpecialMathieuModcem1Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        q = xp.load(node, node.q, node.q_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
         to_m, to_q, to_x = node._edges
@@ -7826,9 +7825,9 @@ class SpecialMathieuModcem2Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        q = xp.load(node, node.q, node.q_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
         to_m, to_q, to_x = node._edges
@@ -7872,9 +7871,9 @@ class SpecialMathieuModsem1Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        q = xp.load(node, node.q, node.q_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
         to_m, to_q, to_x = node._edges
@@ -7918,9 +7917,9 @@ class SpecialMathieuModsem2Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        q = xp.load(node, node.q, node.q_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
         to_m, to_q, to_x = node._edges
@@ -7964,9 +7963,9 @@ class SpecialMathieuSemBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_y = grads[0]
         grad_yp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        q = xp.load(node, node.q, node.q_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[2] is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         y = xp.load_output(node, saved_output(node, "y"))
         yp = xp.load_output(node, saved_output(node, "yp"))
         to_m, to_q, to_x = node._edges
@@ -8070,8 +8069,8 @@ class SpecialModstruveBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        x = xp.load(node, node.x, node.x_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.modstruve in v") if to_v is not None else None,
@@ -8146,9 +8145,9 @@ class SpecialNbdtrBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        k = xp.load(node, node.k, node.k_v)
-        n = xp.load(node, node.n, node.n_v)
-        p = xp.load(node, node.p, node.p_v)
+        k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
+        p = xp.load(node, node.p, node.p_v) if node._edges[2] is not None else None
         to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.nbdtr in k") if to_k is not None else None,
@@ -8222,9 +8221,9 @@ class SpecialNbdtrcBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        k = xp.load(node, node.k, node.k_v)
-        n = xp.load(node, node.n, node.n_v)
-        p = xp.load(node, node.p, node.p_v)
+        k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
+        p = xp.load(node, node.p, node.p_v) if node._edges[2] is not None else None
         to_k, to_n, to_p = node._edges
         return (
             xp.not_implemented("scipy.special.nbdtrc in k") if to_k is not None else None,
@@ -8291,7 +8290,7 @@ class SpecialNbdtriBackward0(ManyEdges):
     y: grad * (1 / density_of_beta(trunc(n), trunc(k) + 1, result))
     """
 
-    __slots__ = ("k", "k_v", "n", "n_v", "result", "result_c")
+    __slots__ = ("k", "k_v", "n", "n_v", "result")
     _saves = ("k", "n", "result")
     _saves_tensors = ("k", "n", "result")
     _counted = ("result",)
@@ -8299,8 +8298,8 @@ class SpecialNbdtriBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        k = xp.load(node, node.k, node.k_v)
-        n = xp.load(node, node.n, node.n_v)
+        k = xp.load(node, node.k, node.k_v) if node._edges[2] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_k, to_n, to_y = node._edges
         return (
@@ -8341,7 +8340,7 @@ class SpecialNbdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
         else:
@@ -8456,7 +8455,7 @@ class SpecialNcfdtriBackward0(ManyEdges):
     p: grad * (1 / density_of_f(dfn, dfd, nc, result))
     """
 
-    __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "nc", "nc_v", "result", "result_c")
+    __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "nc", "nc_v", "result")
     _saves = ("dfn", "dfd", "nc", "result")
     _saves_tensors = ("dfn", "dfd", "nc", "result")
     _counted = ("result",)
@@ -8508,7 +8507,7 @@ class SpecialNcfdtriBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_dfn, to_dfd, to_nc, to_p = node._edges
         if to_dfd is not None:
@@ -8549,7 +8548,7 @@ class SpecialNcfdtrincBackward0(ManyEdges):
     p: grad * unless_clipped(result, 1 / slope_of_ncfdtr(dfn, dfd, result, f))
     """
 
-    __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "f", "f_v", "result", "result_c")
+    __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "f", "f_v", "result")
     _saves = ("dfn", "dfd", "f", "result")
     _saves_tensors = ("dfn", "dfd", "f", "result")
     _counted = ("result",)
@@ -8606,7 +8605,7 @@ class SpecialNcfdtrincBackward0(ManyEdges):
         else:
             f = xp.load(node, f, node.f_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_dfn, to_dfd, to_p, to_f = node._edges
         if to_dfd is not None:
@@ -8656,9 +8655,9 @@ class SpecialNctdtrBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        df = xp.load(node, node.df, node.df_v)
-        nc = xp.load(node, node.nc, node.nc_v)
-        x = xp.load(node, node.x, node.x_v)
+        df = xp.load(node, node.df, node.df_v) if node._edges[2] is not None else None
+        nc = xp.load(node, node.nc, node.nc_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_df, to_nc, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.nctdtr in df") if to_df is not None else None,
@@ -8723,7 +8722,7 @@ class SpecialNctdtritBackward0(ManyEdges):
     p: grad * (1 / density_of_t(df, nc, result))
     """
 
-    __slots__ = ("df", "df_v", "nc", "nc_v", "result", "result_c")
+    __slots__ = ("df", "df_v", "nc", "nc_v", "result")
     _saves = ("df", "nc", "result")
     _saves_tensors = ("df", "nc", "result")
     _counted = ("result",)
@@ -8731,8 +8730,8 @@ class SpecialNctdtritBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        df = xp.load(node, node.df, node.df_v)
-        nc = xp.load(node, node.nc, node.nc_v)
+        df = xp.load(node, node.df, node.df_v) if node._edges[2] is not None else None
+        nc = xp.load(node, node.nc, node.nc_v) if node._edges[2] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_df, to_nc, to_p = node._edges
         return (
@@ -8771,7 +8770,7 @@ class SpecialNctdtritBackward0(ManyEdges):
             else:
                 nc = xp.load(node, nc, node.nc_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_p = grad * (1 / xp.density_of_t(df, nc, result))
         else:
@@ -8830,7 +8829,7 @@ class SpecialNdtriBackward0(OneEdge):
     y: grad * (2.5066282746310002 * exp(result * result / 2))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -8845,7 +8844,7 @@ class SpecialNdtriBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (2.5066282746310002 * xp.exp(result * result / 2)),)
         if not keep:
@@ -8865,7 +8864,7 @@ class SpecialNdtriExpBackward0(OneEdge):
     y: grad * (2.5066282746310002 * exp(y + result * result / 2))
     """
 
-    __slots__ = ("result", "result_c", "y", "y_v")
+    __slots__ = ("result", "y", "y_v")
     _saves = ("y", "result")
     _saves_tensors = ("y", "result")
     _counted = ("result",)
@@ -8890,7 +8889,7 @@ class SpecialNdtriExpBackward0(OneEdge):
         else:
             y = xp.load(node, y, node.y_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),)
         if not keep:
@@ -8912,7 +8911,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
     x: grad * (1)
     """
 
-    __slots__ = ("result", "result_c", "std", "std_v", "x", "x_v")
+    __slots__ = ("result", "std", "std_v", "x", "x_v")
     _saves = ("std", "x", "result")
     _saves_tensors = ("std", "x", "result")
     _counted = ("result",)
@@ -8953,7 +8952,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_p, to_std, to_x = node._edges
         if to_p is not None:
@@ -8987,7 +8986,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
     x: grad * (result / (x - mn))
     """
 
-    __slots__ = ("mn", "mn_v", "p", "p_v", "result", "result_c", "x", "x_v")
+    __slots__ = ("mn", "mn_v", "p", "p_v", "result", "x", "x_v")
     _saves = ("mn", "x", "p", "result")
     _saves_tensors = ("mn", "x", "p", "result")
     _counted = ("result",)
@@ -8998,7 +8997,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
             return (None,) * len(node._edges)
         mn = xp.load(node, node.mn, node.mn_v)
         x = xp.load(node, node.x, node.x_v)
-        p = xp.load(node, node.p, node.p_v)
+        p = xp.load(node, node.p, node.p_v) if node._edges[1] is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_mn, to_p, to_x = node._edges
         return (
@@ -9035,7 +9034,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_mn, to_p, to_x = node._edges
         if to_mn is not None:
@@ -9101,10 +9100,10 @@ class SpecialOblAng1Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        n = xp.load(node, node.n, node.n_v)
-        c = xp.load(node, node.c, node.c_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[3] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_x = node._edges
@@ -9154,10 +9153,10 @@ class SpecialOblAng1CvBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        c = xp.load(node, node.c, node.c_v)
-        cv = xp.load(node, node.cv, node.cv_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[4] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
+        cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_cv, to_x = node._edges
@@ -9240,10 +9239,10 @@ class SpecialOblRad1Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        n = xp.load(node, node.n, node.n_v)
-        c = xp.load(node, node.c, node.c_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[3] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_x = node._edges
@@ -9292,10 +9291,10 @@ class SpecialOblRad1CvBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        c = xp.load(node, node.c, node.c_v)
-        cv = xp.load(node, node.cv, node.cv_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[4] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
+        cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_cv, to_x = node._edges
@@ -9343,10 +9342,10 @@ class SpecialOblRad2Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        n = xp.load(node, node.n, node.n_v)
-        c = xp.load(node, node.c, node.c_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[3] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_x = node._edges
@@ -9395,10 +9394,10 @@ class SpecialOblRad2CvBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        c = xp.load(node, node.c, node.c_v)
-        cv = xp.load(node, node.cv, node.cv_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[4] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
+        cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_cv, to_x = node._edges
@@ -9513,8 +9512,8 @@ class SpecialPbdvBackward0(TwoEdges):
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
-        v = xp.load(node, node.v, node.v_v)
-        x = xp.load(node, node.x, node.x_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         d = xp.load_output(node, saved_output(node, "d"))
         dp = xp.load_output(node, saved_output(node, "dp"))
         to_v, to_x = node._edge0, node._edge1
@@ -9550,8 +9549,8 @@ class SpecialPbvvBackward0(TwoEdges):
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
-        v = xp.load(node, node.v, node.v_v)
-        x = xp.load(node, node.x, node.x_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         d = xp.load_output(node, saved_output(node, "d"))
         dp = xp.load_output(node, saved_output(node, "dp"))
         to_v, to_x = node._edge0, node._edge1
@@ -9587,8 +9586,8 @@ class SpecialPbwaBackward0(TwoEdges):
         grads = xp.materialize(node, grads)
         grad_w = grads[0]
         grad_wp = grads[1]
-        a = xp.load(node, node.a, node.a_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         w = xp.load_output(node, saved_output(node, "w"))
         wp = xp.load_output(node, saved_output(node, "wp"))
         to_a, to_x = node._edge0, node._edge1
@@ -9619,8 +9618,8 @@ class SpecialPdtrBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        k = xp.load(node, node.k, node.k_v)
-        m = xp.load(node, node.m, node.m_v)
+        k = xp.load(node, node.k, node.k_v) if node._edge1 is not None else None
+        m = xp.load(node, node.m, node.m_v) if node._edge1 is not None else None
         to_k, to_m = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtr in k") if to_k is not None else None,
@@ -9677,8 +9676,8 @@ class SpecialPdtrcBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        k = xp.load(node, node.k, node.k_v)
-        m = xp.load(node, node.m, node.m_v)
+        k = xp.load(node, node.k, node.k_v) if node._edge1 is not None else None
+        m = xp.load(node, node.m, node.m_v) if node._edge1 is not None else None
         to_k, to_m = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtrc in k") if to_k is not None else None,
@@ -9728,7 +9727,7 @@ class SpecialPdtriBackward0(TwoEdges):
     y: grad * (-1 / density_of_gamma(trunc(k) + 1, result))
     """
 
-    __slots__ = ("k", "k_v", "result", "result_c")
+    __slots__ = ("k", "k_v", "result")
     _saves = ("k", "result")
     _saves_tensors = ("k", "result")
     _counted = ("result",)
@@ -9736,7 +9735,7 @@ class SpecialPdtriBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        k = xp.load(node, node.k, node.k_v)
+        k = xp.load(node, node.k, node.k_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_k, to_y = node._edge0, node._edge1
         return (
@@ -9763,7 +9762,7 @@ class SpecialPdtriBackward0(TwoEdges):
             else:
                 k = xp.load(node, k, node.k_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
         else:
@@ -9786,7 +9785,7 @@ class SpecialPochBackward0(TwoEdges):
     z: grad * (result * (special_psi(z + m) - special_psi(z)))
     """
 
-    __slots__ = ("m", "m_v", "result", "result_c", "z", "z_v")
+    __slots__ = ("m", "m_v", "result", "z", "z_v")
     _saves = ("z", "m", "result")
     _saves_tensors = ("z", "m", "result")
     _counted = ("result",)
@@ -9826,7 +9825,7 @@ class SpecialPochBackward0(TwoEdges):
         else:
             m = xp.load(node, m, node.m_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_z, to_m = node._edge0, node._edge1
         if to_m is not None:
@@ -9855,7 +9854,7 @@ class SpecialPowm1Backward0(TwoEdges):
     y: grad * (slope_of_exponent(x, y, result + 1))
     """
 
-    __slots__ = ("result", "result_c", "x", "x_v", "y", "y_v")
+    __slots__ = ("result", "x", "x_v", "y", "y_v")
     _saves = ("x", "y", "result")
     _saves_tensors = ("x", "y", "result")
     _counted = ("result",)
@@ -9899,7 +9898,7 @@ class SpecialPowm1Backward0(TwoEdges):
             grad_of_x = None
         if to_y is not None:
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_y = grad * xp.slope_of_exponent(x, y, result + 1)
         else:
@@ -9941,10 +9940,10 @@ class SpecialProAng1Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        n = xp.load(node, node.n, node.n_v)
-        c = xp.load(node, node.c, node.c_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[3] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_x = node._edges
@@ -9994,10 +9993,10 @@ class SpecialProAng1CvBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        c = xp.load(node, node.c, node.c_v)
-        cv = xp.load(node, node.cv, node.cv_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[4] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
+        cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_cv, to_x = node._edges
@@ -10080,10 +10079,10 @@ class SpecialProRad1Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        n = xp.load(node, node.n, node.n_v)
-        c = xp.load(node, node.c, node.c_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[3] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_x = node._edges
@@ -10133,10 +10132,10 @@ class SpecialProRad1CvBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        c = xp.load(node, node.c, node.c_v)
-        cv = xp.load(node, node.cv, node.cv_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[4] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
+        cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_cv, to_x = node._edges
@@ -10184,10 +10183,10 @@ class SpecialProRad2Backward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        n = xp.load(node, node.n, node.n_v)
-        c = xp.load(node, node.c, node.c_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[3] is not None else None
+        n = xp.load(node, node.n, node.n_v) if node._edges[3] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[3] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[3] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_x = node._edges
@@ -10237,10 +10236,10 @@ class SpecialProRad2CvBackward0(ManyEdges):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_sp = grads[1]
-        m = xp.load(node, node.m, node.m_v)
-        c = xp.load(node, node.c, node.c_v)
-        cv = xp.load(node, node.cv, node.cv_v)
-        x = xp.load(node, node.x, node.x_v)
+        m = xp.load(node, node.m, node.m_v) if node._edges[4] is not None else None
+        c = xp.load(node, node.c, node.c_v) if node._edges[4] is not None else None
+        cv = xp.load(node, node.cv, node.cv_v) if node._edges[4] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[4] is not None else None
         s = xp.load_output(node, saved_output(node, "s"))
         sp = xp.load_output(node, saved_output(node, "sp"))
         to_m, to_n, to_c, to_cv, to_x = node._edges
@@ -10269,7 +10268,7 @@ class SpecialPseudoHuberBackward0(TwoEdges):
     r: grad * (r / sqrt(1 + (r / delta) ** 2))
     """
 
-    __slots__ = ("delta", "delta_v", "r", "r_v", "result", "result_c")
+    __slots__ = ("delta", "delta_v", "r", "r_v", "result")
     _saves = ("delta", "r", "result")
     _saves_tensors = ("delta", "r", "result")
     _counted = ("result",)
@@ -10311,7 +10310,7 @@ class SpecialPseudoHuberBackward0(TwoEdges):
         to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_delta = grad * (
                 2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2))
@@ -10472,7 +10471,7 @@ class SpecialRgammaBackward0(OneEdge):
     z: grad * conj(slope_of_rgamma(z, result))
     """
 
-    __slots__ = ("result", "result_c", "z", "z_v")
+    __slots__ = ("result", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
     _counted = ("result",)
@@ -10496,7 +10495,7 @@ class SpecialRgammaBackward0(OneEdge):
         else:
             z = xp.load(node, z, node.z_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * xp.slope_of_rgamma(z, result).conjugate(),)
         if not keep:
@@ -10608,8 +10607,8 @@ class SpecialSmirnovBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        d = xp.load(node, node.d, node.d_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        d = xp.load(node, node.d, node.d_v) if node._edge1 is not None else None
         to_n, to_d = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.smirnov in n") if to_n is not None else None,
@@ -10659,7 +10658,7 @@ class SpecialSmirnoviBackward0(TwoEdges):
     p: grad * (1 / special_smirnovp(n, result))
     """
 
-    __slots__ = ("n", "n_v", "result", "result_c")
+    __slots__ = ("n", "n_v", "result")
     _saves = ("n", "result")
     _saves_tensors = ("n", "result")
     _counted = ("result",)
@@ -10667,7 +10666,7 @@ class SpecialSmirnoviBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_p = node._edge0, node._edge1
         return (
@@ -10692,7 +10691,7 @@ class SpecialSmirnoviBackward0(TwoEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_p = grad * (1 / xp.special_smirnovp(n, result))
         else:
@@ -10791,8 +10790,8 @@ class SpecialSphericalInBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_in in n") if to_n is not None else None,
@@ -10860,7 +10859,7 @@ class SpecialSphericalInDBackward0(TwoEdges):
     z: grad * conj((n * (n + 1) / (z * z) + 1) * special_spherical_in(n, z) - 2 / z * result)
     """
 
-    __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
+    __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
     _counted = ("result",)
@@ -10868,8 +10867,8 @@ class SpecialSphericalInDBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -10906,7 +10905,7 @@ class SpecialSphericalInDBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = (
                 grad
@@ -10941,8 +10940,8 @@ class SpecialSphericalJnBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_jn in n") if to_n is not None else None,
@@ -11010,7 +11009,7 @@ class SpecialSphericalJnDBackward0(TwoEdges):
     z: grad * conj((n * (n + 1) / (z * z) - 1) * special_spherical_jn(n, z) - 2 / z * result)
     """
 
-    __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
+    __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
     _counted = ("result",)
@@ -11018,8 +11017,8 @@ class SpecialSphericalJnDBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -11056,7 +11055,7 @@ class SpecialSphericalJnDBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = (
                 grad
@@ -11091,8 +11090,8 @@ class SpecialSphericalKnBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_kn in n") if to_n is not None else None,
@@ -11160,7 +11159,7 @@ class SpecialSphericalKnDBackward0(TwoEdges):
     z: grad * conj((n * (n + 1) / (z * z) + 1) * special_spherical_kn(n, z) - 2 / z * result)
     """
 
-    __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
+    __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
     _counted = ("result",)
@@ -11168,8 +11167,8 @@ class SpecialSphericalKnDBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -11206,7 +11205,7 @@ class SpecialSphericalKnDBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = (
                 grad
@@ -11241,8 +11240,8 @@ class SpecialSphericalYnBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_yn in n") if to_n is not None else None,
@@ -11310,7 +11309,7 @@ class SpecialSphericalYnDBackward0(TwoEdges):
     z: grad * conj((n * (n + 1) / (z * z) - 1) * special_spherical_yn(n, z) - 2 / z * result)
     """
 
-    __slots__ = ("n", "n_v", "result", "result_c", "z", "z_v")
+    __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
     _counted = ("result",)
@@ -11318,8 +11317,8 @@ class SpecialSphericalYnDBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        z = xp.load(node, node.z, node.z_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -11356,7 +11355,7 @@ class SpecialSphericalYnDBackward0(TwoEdges):
             else:
                 z = xp.load(node, z, node.z_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_z = (
                 grad
@@ -11391,8 +11390,8 @@ class SpecialStdtrBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        df = xp.load(node, node.df, node.df_v)
-        x = xp.load(node, node.x, node.x_v)
+        df = xp.load(node, node.df, node.df_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_df, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.stdtr in df") if to_df is not None else None,
@@ -11442,7 +11441,7 @@ class SpecialStdtritBackward0(TwoEdges):
     p: grad * (1 / density_of_t(df, 0.0, result))
     """
 
-    __slots__ = ("df", "df_v", "result", "result_c")
+    __slots__ = ("df", "df_v", "result")
     _saves = ("df", "result")
     _saves_tensors = ("df", "result")
     _counted = ("result",)
@@ -11450,7 +11449,7 @@ class SpecialStdtritBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        df = xp.load(node, node.df, node.df_v)
+        df = xp.load(node, node.df, node.df_v) if node._edge1 is not None else None
         result = xp.load_output(node, saved_output(node, "result"))
         to_df, to_p = node._edge0, node._edge1
         return (
@@ -11475,7 +11474,7 @@ class SpecialStdtritBackward0(TwoEdges):
             else:
                 df = xp.load(node, df, node.df_v)
             result = node.result
-            if type(result) is not ndarray or node.result_c[0]:
+            if type(result) is not ndarray:
                 result = xp.load_output(node, saved_output(node, "result"))
             grad_of_p = grad * (1 / xp.density_of_t(df, 0.0, result))
         else:
@@ -11505,8 +11504,8 @@ class SpecialStruveBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        x = xp.load(node, node.x, node.x_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.struve in v") if to_v is not None else None,
@@ -11572,7 +11571,7 @@ class SpecialTandgBackward0(OneEdge):
     x: grad * (0.017453292519943295 * (1 + result * result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -11587,7 +11586,7 @@ class SpecialTandgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (0.017453292519943295 * (1 + result * result)),)
         if not keep:
@@ -11608,7 +11607,7 @@ class SpecialTklmbdaBackward0(TwoEdges):
     x: grad * (slope_of_tklmbda(lmbda, result, False))
     """
 
-    __slots__ = ("lmbda", "lmbda_v", "result", "result_c")
+    __slots__ = ("lmbda", "lmbda_v", "result")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
     _counted = ("result",)
@@ -11636,7 +11635,7 @@ class SpecialTklmbdaBackward0(TwoEdges):
         else:
             lmbda = xp.load(node, lmbda, node.lmbda_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -11762,7 +11761,7 @@ class SpecialWofzBackward0(OneEdge):
     z: grad * conj(2j / 1.7724538509055159 - 2 * z * result)
     """
 
-    __slots__ = ("result", "result_c", "z", "z_v")
+    __slots__ = ("result", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
     _counted = ("result",)
@@ -11786,7 +11785,7 @@ class SpecialWofzBackward0(OneEdge):
         else:
             z = xp.load(node, z, node.z_v)
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (2j / 1.7724538509055159 - 2 * z * result).conjugate(),)
         if not keep:
@@ -11815,9 +11814,9 @@ class SpecialWrightBesselBackward0(ManyEdges):
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
             return (None,) * len(node._edges)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
-        x = xp.load(node, node.x, node.x_v)
+        a = xp.load(node, node.a, node.a_v) if node._edges[2] is not None else None
+        b = xp.load(node, node.b, node.b_v) if node._edges[2] is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edges[2] is not None else None
         to_a, to_b, to_x = node._edges
         return (
             xp.not_implemented("scipy.special.wright_bessel in a") if to_a is not None else None,
@@ -11880,7 +11879,7 @@ class SpecialWrightomegaBackward0(OneEdge):
     z: grad * conj(result / (1 + result))
     """
 
-    __slots__ = ("result", "result_c")
+    __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
     _counted = ("result",)
@@ -11895,7 +11894,7 @@ class SpecialWrightomegaBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node.result_c[0]:
+        if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
         results = (grad * (result / (1 + result)).conjugate(),)
         if not keep:
@@ -12117,8 +12116,8 @@ class SpecialYnBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v)
-        x = xp.load(node, node.x, node.x_v)
+        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yn in n") if to_n is not None else None,
@@ -12179,8 +12178,8 @@ class SpecialYvBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yv in v") if to_v is not None else None,
@@ -12239,8 +12238,8 @@ class SpecialYveBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v)
-        z = xp.load(node, node.z, node.z_v)
+        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yve in v") if to_v is not None else None,
@@ -12312,8 +12311,8 @@ class SpecialZetaBackward0(TwoEdges):
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        q = xp.load(node, node.q, node.q_v)
+        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        q = xp.load(node, node.q, node.q_v) if node._edge1 is not None else None
         to_x, to_q = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.zeta in x") if to_x is not None else None,
@@ -12394,7 +12393,6 @@ def special_agm_record(a, b):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -12504,18 +12502,12 @@ def special_bdtr_node(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     return node
 
 
@@ -12530,18 +12522,12 @@ def special_bdtr_record(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     array = scipy.special._ufuncs.bdtr(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -12580,18 +12566,12 @@ def special_bdtrc_node(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     return node
 
 
@@ -12606,18 +12586,12 @@ def special_bdtrc_record(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     array = scipy.special._ufuncs.bdtrc(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -12656,13 +12630,9 @@ def special_bdtri_node(k, n, y):
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     return node
 
 
@@ -12677,13 +12647,9 @@ def special_bdtri_record(k, n, y):
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     array = scipy.special._ufuncs.bdtri(k._array, n._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -12698,7 +12664,6 @@ def special_bdtri_record(k, n, y):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -12895,18 +12860,12 @@ def special_besselpoly_node(a, lmb, nu):
     if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_a is not None:
         node.lmb = lmb
         node.lmb_v = 0 if lmb._counter is None else lmb._counter[0]
-    else:
-        node.lmb, node.lmb_v = None, 0
     if to_a is not None:
         node.nu = nu
         node.nu_v = 0 if nu._counter is None else nu._counter[0]
-    else:
-        node.nu, node.nu_v = None, 0
     return node
 
 
@@ -12921,18 +12880,12 @@ def special_besselpoly_record(a, lmb, nu):
     if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_a is not None:
         node.lmb = lmb
         node.lmb_v = 0 if lmb._counter is None else lmb._counter[0]
-    else:
-        node.lmb, node.lmb_v = None, 0
     if to_a is not None:
         node.nu = nu
         node.nu_v = 0 if nu._counter is None else nu._counter[0]
-    else:
-        node.nu, node.nu_v = None, 0
     array = scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -12996,7 +12949,6 @@ def special_beta_record(a, b):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -13029,18 +12981,12 @@ def special_betainc_node(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -13055,18 +13001,12 @@ def special_betainc_record(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.betainc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -13105,18 +13045,12 @@ def special_betaincc_node(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -13131,18 +13065,12 @@ def special_betaincc_record(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.betaincc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -13181,13 +13109,9 @@ def special_betainccinv_node(a, b, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     return node
 
 
@@ -13202,13 +13126,9 @@ def special_betainccinv_record(a, b, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     array = scipy.special._ufuncs.betainccinv(a._array, b._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -13223,7 +13143,6 @@ def special_betainccinv_record(a, b, y):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13252,13 +13171,9 @@ def special_betaincinv_node(a, b, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     return node
 
 
@@ -13273,13 +13188,9 @@ def special_betaincinv_record(a, b, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_y is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     array = scipy.special._ufuncs.betaincinv(a._array, b._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -13294,7 +13205,6 @@ def special_betaincinv_record(a, b, y):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13400,7 +13310,6 @@ def special_binom_record(x, y):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -13534,13 +13443,9 @@ def special_chdtr_node(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -13552,13 +13457,9 @@ def special_chdtr_record(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.chdtr(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -13594,13 +13495,9 @@ def special_chdtrc_node(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -13612,13 +13509,9 @@ def special_chdtrc_record(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.chdtrc(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -13654,8 +13547,6 @@ def special_chdtri_node(v, p):
     if to_p is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     return node
 
 
@@ -13667,8 +13558,6 @@ def special_chdtri_record(v, p):
     if to_p is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     array = scipy.special._ufuncs.chdtri(v._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -13683,7 +13572,6 @@ def special_chdtri_record(v, p):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13746,7 +13634,6 @@ def special_chndtr_record(x, df, nc):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -13810,7 +13697,6 @@ def special_chndtrinc_record(x, df, p):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -13839,8 +13725,6 @@ def special_chndtrix_node(p, df, nc):
     if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     node.df = df
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.nc = nc
@@ -13859,8 +13743,6 @@ def special_chndtrix_record(p, df, nc):
     if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     node.df = df
     node.df_v = 0 if df._counter is None else df._counter[0]
     node.nc = nc
@@ -13878,7 +13760,6 @@ def special_chndtrix_record(p, df, nc):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -14004,7 +13885,6 @@ def special_cotdg_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -14048,7 +13928,6 @@ def special_dawsn_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -14436,7 +14315,6 @@ def special_elliprd_record(x, y, z):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -14656,7 +14534,6 @@ def special_elliprj_record(x, y, z, p):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -14835,7 +14712,6 @@ def special_erfcinv_record(y):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -14879,7 +14755,6 @@ def special_erfcx_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -14961,7 +14836,6 @@ def special_erfinv_record(y):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -14985,13 +14859,9 @@ def special_eval_chebyc_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15003,13 +14873,9 @@ def special_eval_chebyc_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_chebyc(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15045,13 +14911,9 @@ def special_eval_chebys_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15063,13 +14925,9 @@ def special_eval_chebys_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_chebys(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15105,13 +14963,9 @@ def special_eval_chebyt_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15123,13 +14977,9 @@ def special_eval_chebyt_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_chebyt(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15165,13 +15015,9 @@ def special_eval_chebyu_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15183,13 +15029,9 @@ def special_eval_chebyu_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_chebyu(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15228,18 +15070,12 @@ def special_eval_gegenbauer_node(n, alpha, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
-    else:
-        node.alpha, node.alpha_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15254,18 +15090,12 @@ def special_eval_gegenbauer_record(n, alpha, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
-    else:
-        node.alpha, node.alpha_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15306,18 +15136,12 @@ def special_eval_genlaguerre_node(n, alpha, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
-    else:
-        node.alpha, node.alpha_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15332,18 +15156,12 @@ def special_eval_genlaguerre_record(n, alpha, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
-    else:
-        node.alpha, node.alpha_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15379,13 +15197,9 @@ def special_eval_hermite_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15397,13 +15211,9 @@ def special_eval_hermite_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_hermite(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15439,13 +15249,9 @@ def special_eval_hermitenorm_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15457,13 +15263,9 @@ def special_eval_hermitenorm_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_hermitenorm(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15503,23 +15305,15 @@ def special_eval_jacobi_node(n, alpha, beta, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
-    else:
-        node.alpha, node.alpha_v = None, 0
     if to_x is not None:
         node.beta = beta
         node.beta_v = 0 if beta._counter is None else beta._counter[0]
-    else:
-        node.beta, node.beta_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15535,23 +15329,15 @@ def special_eval_jacobi_record(n, alpha, beta, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.alpha = alpha
         node.alpha_v = 0 if alpha._counter is None else alpha._counter[0]
-    else:
-        node.alpha, node.alpha_v = None, 0
     if to_x is not None:
         node.beta = beta
         node.beta_v = 0 if beta._counter is None else beta._counter[0]
-    else:
-        node.beta, node.beta_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15594,13 +15380,9 @@ def special_eval_laguerre_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15612,13 +15394,9 @@ def special_eval_laguerre_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_laguerre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15654,13 +15432,9 @@ def special_eval_legendre_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15672,13 +15446,9 @@ def special_eval_legendre_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_legendre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15714,13 +15484,9 @@ def special_eval_sh_chebyt_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15732,13 +15498,9 @@ def special_eval_sh_chebyt_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15774,13 +15536,9 @@ def special_eval_sh_chebyu_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15792,13 +15550,9 @@ def special_eval_sh_chebyu_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15840,23 +15594,15 @@ def special_eval_sh_jacobi_node(n, p, q, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15872,23 +15618,15 @@ def special_eval_sh_jacobi_record(n, p, q, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -15931,13 +15669,9 @@ def special_eval_sh_legendre_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -15949,13 +15683,9 @@ def special_eval_sh_legendre_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.eval_sh_legendre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16051,7 +15781,6 @@ def special_exp10_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -16137,7 +15866,6 @@ def special_expit_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -16161,13 +15889,9 @@ def special_expn_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -16179,13 +15903,9 @@ def special_expn_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.expn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16200,7 +15920,6 @@ def special_expn_record(n, x):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16275,18 +15994,12 @@ def special_fdtr_node(dfn, dfd, x):
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
-    else:
-        node.dfn, node.dfn_v = None, 0
     if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
-    else:
-        node.dfd, node.dfd_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -16301,18 +16014,12 @@ def special_fdtr_record(dfn, dfd, x):
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
-    else:
-        node.dfn, node.dfn_v = None, 0
     if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
-    else:
-        node.dfd, node.dfd_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16351,18 +16058,12 @@ def special_fdtrc_node(dfn, dfd, x):
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
-    else:
-        node.dfn, node.dfn_v = None, 0
     if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
-    else:
-        node.dfd, node.dfd_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -16377,18 +16078,12 @@ def special_fdtrc_record(dfn, dfd, x):
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
-    else:
-        node.dfn, node.dfn_v = None, 0
     if to_x is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
-    else:
-        node.dfd, node.dfd_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16427,13 +16122,9 @@ def special_fdtri_node(dfn, dfd, p):
     if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
-    else:
-        node.dfn, node.dfn_v = None, 0
     if to_p is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
-    else:
-        node.dfd, node.dfd_v = None, 0
     return node
 
 
@@ -16448,13 +16139,9 @@ def special_fdtri_record(dfn, dfd, p):
     if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
-    else:
-        node.dfn, node.dfn_v = None, 0
     if to_p is not None:
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
-    else:
-        node.dfd, node.dfd_v = None, 0
     array = scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16469,7 +16156,6 @@ def special_fdtri_record(dfn, dfd, p):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16546,7 +16232,6 @@ def special_gamma_record(z):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -16570,13 +16255,9 @@ def special_gammainc_node(a, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -16588,13 +16269,9 @@ def special_gammainc_record(a, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.gammainc(a._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16630,13 +16307,9 @@ def special_gammaincc_node(a, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -16648,13 +16321,9 @@ def special_gammaincc_record(a, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.gammaincc(a._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16690,8 +16359,6 @@ def special_gammainccinv_node(a, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     return node
 
 
@@ -16703,8 +16370,6 @@ def special_gammainccinv_record(a, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     array = scipy.special._ufuncs.gammainccinv(a._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16719,7 +16384,6 @@ def special_gammainccinv_record(a, y):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16745,8 +16409,6 @@ def special_gammaincinv_node(a, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     return node
 
 
@@ -16758,8 +16420,6 @@ def special_gammaincinv_record(a, y):
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     array = scipy.special._ufuncs.gammaincinv(a._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -16774,7 +16434,6 @@ def special_gammaincinv_record(a, y):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -16999,8 +16658,6 @@ def special_gdtria_node(p, b, x):
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17017,8 +16674,6 @@ def special_gdtria_record(p, b, x):
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.gdtria(p._array, b._array, x._array)
@@ -17034,7 +16689,6 @@ def special_gdtria_record(p, b, x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -17063,8 +16717,6 @@ def special_gdtrix_node(a, b, p):
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     return node
 
 
@@ -17081,8 +16733,6 @@ def special_gdtrix_record(a, b, p):
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     array = scipy.special._ufuncs.gdtrix(a._array, b._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17096,7 +16746,6 @@ def special_gdtrix_record(a, b, p):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -17120,13 +16769,9 @@ def special_hankel1_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -17138,13 +16783,9 @@ def special_hankel1_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.hankel1(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17180,13 +16821,9 @@ def special_hankel1e_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -17198,13 +16835,9 @@ def special_hankel1e_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.hankel1e(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17219,7 +16852,6 @@ def special_hankel1e_record(v, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -17245,13 +16877,9 @@ def special_hankel2_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -17263,13 +16891,9 @@ def special_hankel2_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.hankel2(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17305,13 +16929,9 @@ def special_hankel2e_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -17323,13 +16943,9 @@ def special_hankel2e_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.hankel2e(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17344,7 +16960,6 @@ def special_hankel2e_record(v, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -17424,13 +17039,9 @@ def special_hyp0f1_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -17442,13 +17053,9 @@ def special_hyp0f1_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.hyp0f1(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17487,18 +17094,12 @@ def special_hyp1f1_node(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -17513,18 +17114,12 @@ def special_hyp1f1_record(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17564,23 +17159,15 @@ def special_hyp2f1_node(a, b, c, z):
     if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_z is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_z is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -17596,23 +17183,15 @@ def special_hyp2f1_record(a, b, c, z):
     if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_z is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_z is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17651,18 +17230,12 @@ def special_hyperu_node(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -17677,18 +17250,12 @@ def special_hyperu_record(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.hyperu(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -17786,7 +17353,6 @@ def special_i0e_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -17872,7 +17438,6 @@ def special_i1e_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -17920,7 +17485,6 @@ def special_inv_boxcox_record(y, lmbda):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -17972,7 +17536,6 @@ def special_inv_boxcox1p_record(y, lmbda):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -18292,13 +17855,9 @@ def special_iv_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -18310,13 +17869,9 @@ def special_iv_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.iv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -18352,13 +17907,9 @@ def special_ive_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -18370,13 +17921,9 @@ def special_ive_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.ive(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -18391,7 +17938,6 @@ def special_ive_record(v, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -18504,13 +18050,9 @@ def special_jv_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -18522,13 +18064,9 @@ def special_jv_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.jv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -18564,13 +18102,9 @@ def special_jve_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -18582,13 +18116,9 @@ def special_jve_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.jve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -18688,7 +18218,6 @@ def special_k0e_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -18732,7 +18261,6 @@ def special_k1_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -18776,7 +18304,6 @@ def special_k1e_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -18862,7 +18389,6 @@ def special_keip_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -18990,7 +18516,6 @@ def special_kerp_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -19066,13 +18591,9 @@ def special_kn_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -19084,13 +18605,9 @@ def special_kn_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.kn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -19144,7 +18661,6 @@ def special_kolmogi_record(p):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -19210,13 +18726,9 @@ def special_kv_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -19228,13 +18740,9 @@ def special_kv_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.kv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -19270,13 +18778,9 @@ def special_kve_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -19288,13 +18792,9 @@ def special_kve_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.kve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -19309,7 +18809,6 @@ def special_kve_record(v, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19360,7 +18859,6 @@ def special_lambertw_record(z, k, tol):
         result = recorded(node, array)
     if node._edges[0] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19448,7 +18946,6 @@ def special_log_ndtr_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -19475,18 +18972,12 @@ def special_log_wright_bessel_node(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -19501,18 +18992,12 @@ def special_log_wright_bessel_record(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -19527,7 +19012,6 @@ def special_log_wright_bessel_record(a, b, x):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19640,18 +19124,12 @@ def special_lpmv_node(m, v, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -19666,18 +19144,12 @@ def special_lpmv_record(m, v, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.lpmv(m._array, v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -19692,7 +19164,6 @@ def special_lpmv_record(m, v, x):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -19785,18 +19256,12 @@ def special_mathieu_cem_node(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -19811,18 +19276,12 @@ def special_mathieu_cem_record(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     y, yp = recorded_several(
         node, scipy.special._ufuncs.mathieu_cem(m._array, q._array, x._array), (True, True)
     )
@@ -19862,18 +19321,12 @@ def special_mathieu_modcem1_node(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -19888,18 +19341,12 @@ def special_mathieu_modcem1_record(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     y, yp = recorded_several(
         node, scipy.special._ufuncs.mathieu_modcem1(m._array, q._array, x._array), (True, True)
     )
@@ -19931,18 +19378,12 @@ def special_mathieu_modcem2_node(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -19957,18 +19398,12 @@ def special_mathieu_modcem2_record(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     y, yp = recorded_several(
         node, scipy.special._ufuncs.mathieu_modcem2(m._array, q._array, x._array), (True, True)
     )
@@ -20000,18 +19435,12 @@ def special_mathieu_modsem1_node(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -20026,18 +19455,12 @@ def special_mathieu_modsem1_record(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     y, yp = recorded_several(
         node, scipy.special._ufuncs.mathieu_modsem1(m._array, q._array, x._array), (True, True)
     )
@@ -20069,18 +19492,12 @@ def special_mathieu_modsem2_node(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -20095,18 +19512,12 @@ def special_mathieu_modsem2_record(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     y, yp = recorded_several(
         node, scipy.special._ufuncs.mathieu_modsem2(m._array, q._array, x._array), (True, True)
     )
@@ -20138,18 +19549,12 @@ def special_mathieu_sem_node(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -20164,18 +19569,12 @@ def special_mathieu_sem_record(m, q, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     y, yp = recorded_several(
         node, scipy.special._ufuncs.mathieu_sem(m._array, q._array, x._array), (True, True)
     )
@@ -20284,13 +19683,9 @@ def special_modstruve_node(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -20302,13 +19697,9 @@ def special_modstruve_record(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.modstruve(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -20354,18 +19745,12 @@ def special_nbdtr_node(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     return node
 
 
@@ -20380,18 +19765,12 @@ def special_nbdtr_record(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     array = scipy.special._ufuncs.nbdtr(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -20430,18 +19809,12 @@ def special_nbdtrc_node(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     return node
 
 
@@ -20456,18 +19829,12 @@ def special_nbdtrc_record(k, n, p):
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     array = scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -20506,13 +19873,9 @@ def special_nbdtri_node(k, n, y):
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     return node
 
 
@@ -20527,13 +19890,9 @@ def special_nbdtri_record(k, n, y):
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_y is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     array = scipy.special._ufuncs.nbdtri(k._array, n._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -20548,7 +19907,6 @@ def special_nbdtri_record(k, n, y):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -20676,7 +20034,6 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -20740,7 +20097,6 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -20771,18 +20127,12 @@ def special_nctdtr_node(df, nc, x):
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     if to_x is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    else:
-        node.nc, node.nc_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -20797,18 +20147,12 @@ def special_nctdtr_record(df, nc, x):
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     if to_x is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    else:
-        node.nc, node.nc_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -20847,13 +20191,9 @@ def special_nctdtrit_node(df, nc, p):
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     if to_p is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    else:
-        node.nc, node.nc_v = None, 0
     return node
 
 
@@ -20868,13 +20208,9 @@ def special_nctdtrit_record(df, nc, p):
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     if to_p is not None:
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
-    else:
-        node.nc, node.nc_v = None, 0
     array = scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -20889,7 +20225,6 @@ def special_nctdtrit_record(df, nc, p):
         result = recorded(node, array)
     if node._edges[2] is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -20973,7 +20308,6 @@ def special_ndtri_record(y):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -21017,7 +20351,6 @@ def special_ndtri_exp_record(y):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -21073,7 +20406,6 @@ def special_nrdtrimn_record(p, std, x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -21116,8 +20448,6 @@ def special_nrdtrisd_node(mn, p, x):
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     return node
 
 
@@ -21136,8 +20466,6 @@ def special_nrdtrisd_record(mn, p, x):
     if to_p is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
-    else:
-        node.p, node.p_v = None, 0
     array = scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -21151,7 +20479,6 @@ def special_nrdtrisd_record(mn, p, x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -21202,23 +20529,15 @@ def special_obl_ang1_node(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21234,23 +20553,15 @@ def special_obl_ang1_record(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node, scipy.special._ufuncs.obl_ang1(m._array, n._array, c._array, x._array), (True, True)
     )
@@ -21289,23 +20600,15 @@ def special_obl_ang1_cv_node(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21322,23 +20625,15 @@ def special_obl_ang1_cv_record(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
         scipy.special._ufuncs.obl_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
@@ -21411,23 +20706,15 @@ def special_obl_rad1_node(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21443,23 +20730,15 @@ def special_obl_rad1_record(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node, scipy.special._ufuncs.obl_rad1(m._array, n._array, c._array, x._array), (True, True)
     )
@@ -21498,23 +20777,15 @@ def special_obl_rad1_cv_node(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21531,23 +20802,15 @@ def special_obl_rad1_cv_record(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
         scipy.special._ufuncs.obl_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
@@ -21582,23 +20845,15 @@ def special_obl_rad2_node(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21614,23 +20869,15 @@ def special_obl_rad2_record(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node, scipy.special._ufuncs.obl_rad2(m._array, n._array, c._array, x._array), (True, True)
     )
@@ -21669,23 +20916,15 @@ def special_obl_rad2_cv_node(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21702,23 +20941,15 @@ def special_obl_rad2_cv_record(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
         scipy.special._ufuncs.obl_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
@@ -21807,13 +21038,9 @@ def special_pbdv_node(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21825,13 +21052,9 @@ def special_pbdv_record(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     d, dp = recorded_several(node, scipy.special._ufuncs.pbdv(v._array, x._array), (True, True))
     node.save_outputs(d, dp)
     return d, dp
@@ -21858,13 +21081,9 @@ def special_pbvv_node(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21876,13 +21095,9 @@ def special_pbvv_record(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     d, dp = recorded_several(node, scipy.special._ufuncs.pbvv(v._array, x._array), (True, True))
     node.save_outputs(d, dp)
     return d, dp
@@ -21909,13 +21124,9 @@ def special_pbwa_node(a, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -21927,13 +21138,9 @@ def special_pbwa_record(a, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     w, wp = recorded_several(node, scipy.special._ufuncs.pbwa(a._array, x._array), (True, True))
     node.save_outputs(w, wp)
     return w, wp
@@ -21960,13 +21167,9 @@ def special_pdtr_node(k, m):
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     return node
 
 
@@ -21978,13 +21181,9 @@ def special_pdtr_record(k, m):
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     array = scipy.special._ufuncs.pdtr(k._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -22020,13 +21219,9 @@ def special_pdtrc_node(k, m):
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     return node
 
 
@@ -22038,13 +21233,9 @@ def special_pdtrc_record(k, m):
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     if to_m is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     array = scipy.special._ufuncs.pdtrc(k._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -22080,8 +21271,6 @@ def special_pdtri_node(k, y):
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     return node
 
 
@@ -22093,8 +21282,6 @@ def special_pdtri_record(k, y):
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
-    else:
-        node.k, node.k_v = None, 0
     array = scipy.special._ufuncs.pdtri(k._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -22109,7 +21296,6 @@ def special_pdtri_record(k, y):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -22161,7 +21347,6 @@ def special_poch_record(z, m):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -22218,7 +21403,6 @@ def special_powm1_record(x, y):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -22252,23 +21436,15 @@ def special_pro_ang1_node(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -22284,23 +21460,15 @@ def special_pro_ang1_record(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node, scipy.special._ufuncs.pro_ang1(m._array, n._array, c._array, x._array), (True, True)
     )
@@ -22339,23 +21507,15 @@ def special_pro_ang1_cv_node(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -22372,23 +21532,15 @@ def special_pro_ang1_cv_record(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
         scipy.special._ufuncs.pro_ang1_cv(m._array, n._array, c._array, cv._array, x._array),
@@ -22461,23 +21613,15 @@ def special_pro_rad1_node(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -22493,23 +21637,15 @@ def special_pro_rad1_record(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node, scipy.special._ufuncs.pro_rad1(m._array, n._array, c._array, x._array), (True, True)
     )
@@ -22548,23 +21684,15 @@ def special_pro_rad1_cv_node(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -22581,23 +21709,15 @@ def special_pro_rad1_cv_record(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
         scipy.special._ufuncs.pro_rad1_cv(m._array, n._array, c._array, cv._array, x._array),
@@ -22632,23 +21752,15 @@ def special_pro_rad2_node(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -22664,23 +21776,15 @@ def special_pro_rad2_record(m, n, c, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node, scipy.special._ufuncs.pro_rad2(m._array, n._array, c._array, x._array), (True, True)
     )
@@ -22719,23 +21823,15 @@ def special_pro_rad2_cv_node(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -22752,23 +21848,15 @@ def special_pro_rad2_cv_record(m, n, c, cv, x):
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
-    else:
-        node.m, node.m_v = None, 0
     if to_x is not None:
         node.c = c
         node.c_v = 0 if c._counter is None else c._counter[0]
-    else:
-        node.c, node.c_v = None, 0
     if to_x is not None:
         node.cv = cv
         node.cv_v = 0 if cv._counter is None else cv._counter[0]
-    else:
-        node.cv, node.cv_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     s, sp = recorded_several(
         node,
         scipy.special._ufuncs.pro_rad2_cv(m._array, n._array, c._array, cv._array, x._array),
@@ -22826,7 +21914,6 @@ def special_pseudo_huber_record(delta, r):
         result = recorded(node, array)
     if node._edge0 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23028,7 +22115,6 @@ def special_rgamma_record(z):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -23156,13 +22242,9 @@ def special_smirnov_node(n, d):
     if to_d is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_d is not None:
         node.d = d
         node.d_v = 0 if d._counter is None else d._counter[0]
-    else:
-        node.d, node.d_v = None, 0
     return node
 
 
@@ -23174,13 +22256,9 @@ def special_smirnov_record(n, d):
     if to_d is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_d is not None:
         node.d = d
         node.d_v = 0 if d._counter is None else d._counter[0]
-    else:
-        node.d, node.d_v = None, 0
     array = scipy.special._ufuncs.smirnov(n._array, d._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23216,8 +22294,6 @@ def special_smirnovi_node(n, p):
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     return node
 
 
@@ -23229,8 +22305,6 @@ def special_smirnovi_record(n, p):
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     array = scipy.special._ufuncs.smirnovi(n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23245,7 +22319,6 @@ def special_smirnovi_record(n, p):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23345,13 +22418,9 @@ def special_spherical_in_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23363,13 +22432,9 @@ def special_spherical_in_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_in(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23411,13 +22476,9 @@ def special_spherical_in_d_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23429,13 +22490,9 @@ def special_spherical_in_d_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_in_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23450,7 +22507,6 @@ def special_spherical_in_d_record(n, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23476,13 +22532,9 @@ def special_spherical_jn_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23494,13 +22546,9 @@ def special_spherical_jn_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_jn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23542,13 +22590,9 @@ def special_spherical_jn_d_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23560,13 +22604,9 @@ def special_spherical_jn_d_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_jn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23581,7 +22621,6 @@ def special_spherical_jn_d_record(n, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23607,13 +22646,9 @@ def special_spherical_kn_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23625,13 +22660,9 @@ def special_spherical_kn_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_kn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23673,13 +22704,9 @@ def special_spherical_kn_d_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23691,13 +22718,9 @@ def special_spherical_kn_d_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_kn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23712,7 +22735,6 @@ def special_spherical_kn_d_record(n, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23738,13 +22760,9 @@ def special_spherical_yn_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23756,13 +22774,9 @@ def special_spherical_yn_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_yn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23804,13 +22818,9 @@ def special_spherical_yn_d_node(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -23822,13 +22832,9 @@ def special_spherical_yn_d_record(n, z):
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs._spherical_yn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23843,7 +22849,6 @@ def special_spherical_yn_d_record(n, z):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23869,13 +22874,9 @@ def special_stdtr_node(df, x):
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -23887,13 +22888,9 @@ def special_stdtr_record(df, x):
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.stdtr(df._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23929,8 +22926,6 @@ def special_stdtrit_node(df, p):
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     return node
 
 
@@ -23942,8 +22937,6 @@ def special_stdtrit_record(df, p):
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
-    else:
-        node.df, node.df_v = None, 0
     array = scipy.special._ufuncs.stdtrit(df._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -23958,7 +22951,6 @@ def special_stdtrit_record(df, p):
         result = recorded(node, array)
     if node._edge1 is not None:
         node.result = result._array
-        node.result_c = UNWRITTEN
     else:
         node.result = None
     return result
@@ -23984,13 +22976,9 @@ def special_struve_node(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -24002,13 +22990,9 @@ def special_struve_record(v, x):
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.struve(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -24067,7 +23051,6 @@ def special_tandg_record(x):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -24113,7 +23096,6 @@ def special_tklmbda_record(x, lmbda):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -24246,7 +23228,6 @@ def special_wofz_record(z):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -24273,18 +23254,12 @@ def special_wright_bessel_node(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -24299,18 +23274,12 @@ def special_wright_bessel_record(a, b, x):
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
-    else:
-        node.a, node.a_v = None, 0
     if to_x is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
-    else:
-        node.b, node.b_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -24362,7 +23331,6 @@ def special_wrightomega_record(z):
     else:
         result = recorded(node, array)
     node.result = result._array
-    node.result_c = UNWRITTEN
     return result
 
 
@@ -24574,13 +23542,9 @@ def special_yn_node(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     return node
 
 
@@ -24592,13 +23556,9 @@ def special_yn_record(n, x):
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
-    else:
-        node.n, node.n_v = None, 0
     if to_x is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     array = scipy.special._ufuncs.yn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -24634,13 +23594,9 @@ def special_yv_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -24652,13 +23608,9 @@ def special_yv_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.yv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -24694,13 +23646,9 @@ def special_yve_node(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     return node
 
 
@@ -24712,13 +23660,9 @@ def special_yve_record(v, z):
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
-    else:
-        node.v, node.v_v = None, 0
     if to_z is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
-    else:
-        node.z, node.z_v = None, 0
     array = scipy.special._ufuncs.yve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
@@ -24756,13 +23700,9 @@ def special_zeta_node(x, q):
     if to_q is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     if to_q is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     return node
 
 
@@ -24774,13 +23714,9 @@ def special_zeta_record(x, q):
     if to_q is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
-    else:
-        node.x, node.x_v = None, 0
     if to_q is not None:
         node.q = q
         node.q_v = 0 if q._counter is None else q._counter[0]
-    else:
-        node.q, node.q_v = None, 0
     array = scipy.special._ufuncs._zeta(x._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()

@@ -195,14 +195,14 @@ def _recorded_inline(op: Emitted) -> list[str]:
 
 
 def _save_result(op: Emitted) -> list[str]:
-    """Lines that keep a new result: its array, and that nobody counts its versions yet."""
+    """Lines that keep a new result, of which nobody counts versions yet: its array alone."""
     lines = []
     for attribute in op.saved("outputs"):
         name, source = attribute.name, attribute.source
         if attribute.expr != source:
             lines.append(f"    node.{name} = {attribute.expr.replace(source, 'result', 1)}")
             continue
-        save = [f"    node.{name} = result._array", f"    node.{name}_c = UNWRITTEN"]
+        save = [f"    node.{name} = result._array"]
         guard = guard_of(op, attribute)
         if guard:
             save = [
@@ -340,15 +340,11 @@ def _save_input(op: Emitted, attribute: SavedAttribute) -> list[str]:
     guard = guard_of(op, attribute)
     if op.inplace and name == "self":
         save = [f"    save_before_write(node, {quoted(name)}, self, {edge_text(op, 0)})"]
-        return [f"    if {guard}:", indent(save[0]), "    else:", _unsaved(name)] if guard else save
+        return [f"    if {guard}:", indent(save[0])] if guard else save
     version = f"0 if {name}._counter is None else {name}._counter[0]"
     if isinstance(attribute.type, OptionalType):
         version = f"0 if {name} is None or {name}._counter is None else {name}._counter[0]"
     save = [f"    node.{name} = {name}", f"    node.{name}_v = {version}"]
     if not guard:
         return save
-    return [f"    if {guard}:", *map(indent, save), "    else:", _unsaved(name)]
-
-
-def _unsaved(name: str) -> str:
-    return f"        node.{name}, node.{name}_v = None, 0"
+    return [f"    if {guard}:", *map(indent, save)]  # nobody reads the slots of what is not needed

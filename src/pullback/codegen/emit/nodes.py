@@ -30,8 +30,7 @@ def emit_node(op: Emitted) -> str:
     tensors = [s.name for s in saved if is_tensor(s.type) or is_tensor_list(s.type)]
     versions = [f"{s.name}_v" for s in op.saved("inputs") if s.name in tensors]
     counted = [s.name for s in op.saved("outputs") if s.name in tensors and _is_plain(op)]
-    counters = [f"{name}_c" for name in counted]
-    slots = sorted([*(s.name for s in saved), *versions, *counters, *_lengths(op)])
+    slots = sorted([*(s.name for s in saved), *versions, *_lengths(op)])
     if _returns_list(op):
         slots.append("_outputs")  # as many as the list has tensors
     formulas = [f"{', '.join(d.var_names)}: {d.original_formula}" for d in op.derivatives]
@@ -128,7 +127,9 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
         elif name in outputs:
             lines.append(f"    {name} = xp.load_output(node, saved_output(node, {quoted(name)}))")
         else:
-            lines.append(f"    {name} = xp.load(node, node.{name}, node.{name}_v)")
+            guard = guard_of(op, attribute)
+            only = f" if {guard} else None" if guard else ""
+            lines.append(f"    {name} = xp.load(node, node.{name}, node.{name}_v){only}")
     lines += _results(op)
     return "\n".join(lines) + "\n"
 

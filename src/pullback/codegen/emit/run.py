@@ -221,7 +221,7 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
     if attribute in op.saved("outputs"):
         return [
             f"{name} = node.{name}",
-            f"if type({name}) is not ndarray or node.{name}_c[0]:",
+            f"if type({name}) is not ndarray:",
             f'    {name} = xp.load_output(node, saved_output(node, "{name}"))',
         ]
     return [
