@@ -23,7 +23,14 @@ from pullback.autograd.saved import (
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.dispatch.table import ENTRIES, OperatorEntry
 from pullback.errors import AutogradError, InferenceError
-from pullback.kernels.broadcasting import axes_to, product_to, sum_all, sum_first, twice_product
+from pullback.kernels.broadcasting import (
+    axes_to,
+    product_to,
+    sum_all,
+    sum_first,
+    sum_to_one,
+    twice_product,
+)
 from pullback.tensor.memory import check_writable, empty_in_layout
 from pullback.tensor.meta import Meta
 from pullback.tensor.payload import Payload
@@ -182,6 +189,8 @@ class _Arrays(Namespace):
             raise _shape_error(grad.shape, shape, blame)
         if not shape:
             return sum_all(grad)
+        if axes == (0,) and shape == (1,):
+            return sum_to_one(grad)
         if axes == (0,) and grad.shape[1:] == shape:
             return sum_first(grad)
         if axes:

@@ -64,6 +64,8 @@ def cross(
     """The cross product of vectors with three components, along any axes."""
     if axis is not None:
         axisa = axisb = axisc = axis
+    if axisa == axisb == axisc == -1:
+        return linalg_cross(a, b)
     for x, own in ((a, axisa), (b, axisb)):
         if not -x.ndim <= own < x.ndim or x.shape[own] != 3:
             raise ValueError(

@@ -24,6 +24,7 @@ __all__ = [
     "product_to",
     "sum_all",
     "sum_first",
+    "sum_to_one",
     "twice_product",
 ]
 
@@ -105,6 +106,17 @@ def sum_all(x: Any) -> Any:
     if x.ndim == 1 and x.size < _FEW and x.dtype is _FLOAT64:
         return _FLOAT64.type(sum(x.tolist()))  # NumPy adds as few one after another, too
     return np.add.reduce(x, None)
+
+
+def sum_to_one(x: _Array) -> Any:
+    """The sum of a vector, in an array of one element.
+
+    >>> sum_to_one(np.array([1.0, 2.0]))
+    array([3.])
+    """
+    if x.size < _FEW and x.dtype is _FLOAT64:
+        return np.array([sum(x.tolist())])
+    return np.add.reduce(x, 0, keepdims=True)
 
 
 def sum_first(x: _Array) -> Any:
