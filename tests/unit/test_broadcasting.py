@@ -215,3 +215,11 @@ def test_the_gradient_of_a_square_is_twice_a_product(shape: tuple[int, ...]) -> 
     x = pb.tensor(factor, requires_grad=True)
     ((x * x) * pb.tensor(np.array(grad))).sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), 2 * grad * factor)
+
+
+def test_columns_and_short_vectors_are_summed_to_one_element():
+    column, row = (pb.tensor(np.arange(3.0).reshape(s), requires_grad=True) for s in [(3, 1), (3,)])
+    one = pb.tensor([2.0], requires_grad=True)
+    ((column * one).sum() + (row * one).sum()).backward()
+    assert one.grad.tolist() == [6.0]
+    assert one.grad.shape == (1,)

@@ -189,7 +189,7 @@ class _Arrays(Namespace):
             raise _shape_error(grad.shape, shape, blame)
         if not shape:
             return sum_all(grad)
-        if axes == (0,) and shape == (1,):
+        if axes == (0,) and shape == (1,) and grad.ndim == 1:
             return sum_to_one(grad)
         if axes == (0,) and grad.shape[1:] == shape:
             return sum_first(grad)
