@@ -5,8 +5,6 @@ They are to be those of the general way: a tangent pushed through the gradient, 
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 import pytest
 
@@ -17,6 +15,8 @@ from pullback.autograd import pull
 from pullback.func import second
 from pullback.testing.opinfo import Make
 from pullback.testing.samples import OPS
+
+from .sample_calls import SampleCall
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 LIMIT = 2  # samples of an operator
@@ -45,41 +45,20 @@ GENERAL = {
 }
 
 
-class Problem:
+class Problem(SampleCall):
     """A scalar function of the real arrays of a sample, with second derivatives everywhere."""
 
     def __init__(self, op, sample):
-        public = operator.attrgetter(op.name)(pb)
-        self.function = public if op.through is None else op.through(public)
-        self.sample = sample
-        self.places = []
-        for where, value in [*enumerate(sample.args), *sample.kwargs.items()]:
-            if is_real(value):
-                self.places.append((where, None))
-            elif isinstance(value, list | tuple):
-                self.places += [(where, i) for i, v in enumerate(value) if is_real(v)]
-        self.leaves = [pb.tensor(self._at(*place)) for place in self.places]
+        super().__init__(op, sample, is_real)
+        self.leaves = [pb.tensor(array) for array in self.arrays]
         rng = np.random.default_rng(0)
         self.vectors = [
             [pb.tensor(rng.normal(size=leaf.shape)) for leaf in self.leaves] for _ in range(2)
         ]
 
-    def _at(self, where, index):
-        value = self.sample.args[where] if isinstance(where, int) else self.sample.kwargs[where]
-        return value if index is None else value[index]
-
     def __call__(self, parts):
-        args, kwargs = list(self.sample.args), dict(self.sample.kwargs)
-        for (where, index), part in zip(self.places, parts, strict=True):
-            holder = args if isinstance(where, int) else kwargs
-            if index is None:
-                holder[where] = part
-            else:
-                holder[where] = list(holder[where])
-                holder[where][index] = part
-        found = self.function(*args, **kwargs)
         total = pb.tensor(0.0)
-        for number, part in enumerate(found if isinstance(found, tuple | list) else (found,)):
+        for number, part in enumerate(super().__call__(*parts)):
             if isinstance(part, pb.Tensor) and part.dtype.kind in "fc":
                 size = pb.real(part * pb.conj(part)) if part.dtype.kind == "c" else part
                 weights = np.cos(np.arange(size.size) + number).reshape(size.shape)

@@ -16,6 +16,8 @@ from pullback.func.vmap import vmap
 from pullback.testing.opinfo import Make
 from pullback.testing.samples import OPS
 
+from .sample_calls import SampleCall
+
 pytestmark = pytest.mark.filterwarnings("ignore:vmap. pullback")
 every_operator = pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
 differentiable = pytest.mark.parametrize(
@@ -25,35 +27,8 @@ SAMPLES = 3  # of a batch
 REFUSED = ("depends on the values of each sample", "asks for the value of one sample")
 
 
-class Call:
-    """A sample of a record as a function of its arrays."""
-
-    def __init__(self, op, sample):
-        public = operator.attrgetter(op.name)(pb)
-        self.function = public if op.through is None else op.through(public)
-        self.sample = sample
-        self.places = []
-        for where, value in [*enumerate(sample.args), *sample.kwargs.items()]:
-            if isinstance(value, np.ndarray):
-                self.places.append((where, None))
-            elif isinstance(value, list | tuple):
-                self.places += [(where, i) for i, v in enumerate(value) if is_array(v)]
-        self.arrays = []
-        for where, index in self.places:
-            value = sample.args[where] if isinstance(where, int) else sample.kwargs[where]
-            self.arrays.append(value if index is None else value[index])
-
-    def __call__(self, *arrays):
-        args, kwargs = list(self.sample.args), dict(self.sample.kwargs)
-        for (where, index), array in zip(self.places, arrays, strict=True):
-            holder = args if isinstance(where, int) else kwargs
-            if index is None:
-                holder[where] = array
-            else:
-                holder[where] = list(holder[where])
-                holder[where][index] = array
-        found = self.function(*args, **kwargs)
-        return tuple(found) if isinstance(found, tuple | list) else (found,)
+class Call(SampleCall):
+    """A sample of a record, mapped or called once for each element of a batch."""
 
     def stacked(self, axes):
         return [
@@ -84,10 +59,6 @@ class Call:
             if any(words in str(error) for words in REFUSED):
                 return None
             raise
-
-
-def is_array(value):
-    return isinstance(value, np.ndarray)
 
 
 def batch_of(array):
