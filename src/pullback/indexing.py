@@ -61,9 +61,10 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     basic = (key, ...) if type(key) is int else _basic(key)
     if basic is not None:
         target = indexing._getitem(self, basic)
-        ndim = target.ndim
-        if value.ndim > ndim:
-            value = _without_leading_ones(value, ndim)
+        array = value._array
+        # An array that fits, as most do, is not asked through the tensor.
+        if type(array) is not np.ndarray or array.shape != target._array.shape:
+            value = _without_leading_ones(value, target.ndim)
         indexing.copy_(target, value)
         return
     plan = _take_apart(self, key)

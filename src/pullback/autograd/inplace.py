@@ -146,7 +146,15 @@ def write(tensor: Tensor, array: Any, name: str) -> None:
     """Puts a result into a tensor's own memory, and counts it."""
     target = tensor._array
     if array is not target:  # else the kernel has checked and written by itself
-        overwrite(target, array if type(array) is _ndarray else np.asarray(array), name)
+        if (
+            type(array) is type(target) is _ndarray
+            and array.shape == target.shape
+            and array.dtype is target.dtype
+            and target.flags.carray
+        ):
+            target[...] = array  # as most writes; there is nothing to check
+        else:
+            overwrite(target, array if type(array) is _ndarray else np.asarray(array), name)
     counter = tensor._counter
     if counter is None:
         version_of(tensor)[0] += 1
@@ -252,7 +260,10 @@ class CopySlices(Node):
         part = step[0](arrays, grad, *step[1:])
         gradients = [*fn.run(arrays, part.copy("K"), keep)]
         new = gradients[self.place]
-        part[...] = 0 if new is None else new
+        if new is None:
+            part.fill(0)
+        else:
+            part[...] = new
         gradients[self.place] = grad
         return tuple(gradients)
 
