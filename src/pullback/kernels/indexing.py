@@ -129,7 +129,7 @@ def _add_at(x: Array, indices: Indices, where: tuple[Any, ...], values: Array) -
 
 def copy_(x: Array, src: Any) -> Array:
     """What a tensor is to be overwritten with, in its dtype."""
-    if not isinstance(src, np.ndarray):
+    if type(src) is not np.ndarray and not isinstance(src, np.ndarray):
         return np.asarray(src, x.dtype)  # a Python number that does not fit raises here
     is_apart = src.base is None and x is not src and x.base is not src  # as most sources are
     if not is_apart and np.may_share_memory(x, src) and _overlaps(x, src):
