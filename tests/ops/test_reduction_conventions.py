@@ -321,3 +321,10 @@ def test_gradient_of_a_dtype_goes_back_to_the_inputs():
 def test_errors_say_what_was_wrong(call, error, match):
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_a_number_has_no_axis_to_take_the_mean_of(dtype, axis):
+    with pytest.raises(np.exceptions.AxisError, match="mean: axis"):
+        pb.mean(pb.tensor(1.0).astype(dtype), axis=axis)

@@ -294,3 +294,25 @@ def test_a_loop_passes_gradients():
         warnings.simplefilter("ignore")
         (got,) = grad(vmap(lambda v: pb.convolve(v, v))(x).sum(), x)
     np.testing.assert_allclose(got.numpy(), np.repeat(2 * ROWS.sum(1, keepdims=True), 3, 1))
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "sort", "cummax", "logcumsumexp", "argsort"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_an_axis_of_a_number_is_what_it_is_without_vmap(name, axis):
+    def f(x):
+        found = getattr(pb, name)((x * x).sum(), axis=axis)
+        return found[0] if isinstance(found, tuple) else found
+
+    x, rows = pb.tensor([1.0, 2.0, 3.0]), pb.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    try:
+        expected = [f(row).tolist() for row in rows]
+    except Exception as error:
+        for transform in (vmap(f), vmap(func.grad(lambda x: f(x).sum()))):
+            with pytest.raises(type(error)):
+                transform(rows)
+        return
+    assert vmap(f)(rows).tolist() == expected
+    if name != "argsort":
+        assert func.jacfwd(f)(x).tolist() == func.jacrev(f)(x).tolist() == [[2.0, 4.0, 6.0]]
+        slopes = vmap(func.grad(lambda x: f(x).sum()))(rows)
+        assert slopes.tolist() == (2 * rows).tolist()

@@ -77,7 +77,8 @@ def mean(
     x: NDArray[Any], axis: Axes = None, keepdims: bool = False, *, dtype: DTypeLike | None = None
 ) -> Any:
     """The arithmetic mean over some axes, or all."""
-    if type(x) is np.ndarray and dtype is None and x.dtype.char in "dD" and x.size:
+    is_double = type(x) is np.ndarray and dtype is None and x.dtype.char in "dD"
+    if is_double and x.size and (axis is None or x.ndim):  # a number has no axis
         # NumPy's own function does the same in Python, with much that concerns other dtypes.
         total = _add.reduce(x, axes_of(axis), keepdims=keepdims)
         return total / (x.size // total.size)

@@ -123,20 +123,23 @@ def along(function: Callable[..., Any], *, place: int = 1) -> Rule:
     def rule(k: int, x: Array, *args: Any, **kwargs: Any) -> Any:
         values = list(args)
         axis = values[place - 1]
-        is_number = x.ndim == k
         if axis is None:
             x, axis = flat(k, x), -1
-        elif is_number:
-            axis = shifted(k, 0, axis)
-            x = x[..., np.newaxis]  # NumPy takes axis 0 of a number as well
+        elif x.ndim == k:
+            return of_numbers(k, x, values, kwargs)
         else:
             axis = shifted(k, x.ndim - k, axis)
         values[place - 1] = axis
-        found = function(x, *values, **kwargs)
-        if not is_number or args[place - 1] is None:
-            return found
-        if isinstance(found, tuple):
-            return tuple(part.reshape(x.shape[:-1]) for part in found)
-        return found.reshape(x.shape[:-1])
+        return function(x, *values, **kwargs)
+
+    def of_numbers(k: int, x: Array, values: list[Any], kwargs: dict[str, Any]) -> Any:
+        # A few functions take axis 0 of a number, and make a vector of it: a trial tells.
+        single = function(np.ones((), x.dtype), *values, **kwargs)
+        values[place - 1] = k
+        found = function(x[..., np.newaxis], *values, **kwargs)
+        if not isinstance(found, tuple):
+            return found.reshape(x.shape + np.shape(single))
+        pairs = zip(found, single, strict=True)
+        return tuple(part.reshape(x.shape + np.shape(one)) for part, one in pairs)
 
     return rule
