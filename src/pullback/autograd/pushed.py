@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -60,9 +60,10 @@ class ClosedLevel(TransformLevel):
         xp: where forward formulas run: ``arrays``, or ``rows`` where there are many tangents.
         pushed: what has tangents, in the order of recording.
         settled: how many of these have been computed.
+        is_left: whether somebody has found that the function has to run in the general way.
     """
 
-    __slots__ = ("pushed", "settled", "xp")
+    __slots__ = ("is_left", "pushed", "settled", "xp")
 
     def __init__(self, xp: Namespace) -> None:
         super().__init__(forward=True)
@@ -70,6 +71,12 @@ class ClosedLevel(TransformLevel):
         self.xp = xp
         self.pushed: list[Pushed] = []
         self.settled = 0
+        self.is_left = False
+
+    def leave(self) -> NoReturn:
+        """Gives the level up; a function that catches whatever is raised cannot hide that."""
+        self.is_left = True
+        raise LeaveError
 
     def settle(self) -> None:
         """Computes all tangents, before something that they are computed from changes."""
@@ -109,7 +116,7 @@ class Pushed(Meta):
     def tangents(self) -> dict[Any, Tensor]:  # type: ignore[override]
         """The tangent in its usual form."""
         if self.level.xp is not arrays:
-            raise LeaveError
+            self.level.leave()
         array = computed(self)
         self.__class__ = Meta  # type: ignore[assignment]  # from now on it may change by itself
         return {self.level: fresh(array)}
@@ -126,7 +133,7 @@ class Many(dict[Any, Any]):
 
     def _levels(self, *_: Any) -> Any:
         if self.pushed.level.alive:
-            raise LeaveError
+            self.pushed.level.leave()
         return {self.pushed.level: _gone}
 
     def __iter__(self) -> Any:
@@ -180,8 +187,8 @@ def _compute(pushed: Pushed) -> None:
     xp = pushed.level.xp
     try:
         found = jvp(xp, *primals, *given, result)
-    except DeclinedError:
-        raise LeaveError from None
+    except Exception:  # a formula's: the function must not take it for the operator's
+        pushed.level.leave()
     if xp is not arrays:
         found = many_beside(result, found, given)
     else:

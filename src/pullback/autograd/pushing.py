@@ -15,7 +15,6 @@ from pullback.autograd.namespaces import ForwardFormula, arrays
 from pullback.autograd.node import node_of
 from pullback.autograd.pushed import (
     ClosedLevel,
-    LeaveError,
     Many,
     Pushed,
     beside,
@@ -24,7 +23,7 @@ from pullback.autograd.pushed import (
     many_beside,
     source_of,
 )
-from pullback.autograd.rows import DeclinedError, Rows
+from pullback.autograd.rows import Rows
 from pullback.autograd.saved import SavedOutput, saved_output
 from pullback.dispatch.keys import DUAL
 from pullback.kernels.quiet import begin_quiet, end_quiet
@@ -116,8 +115,8 @@ def _of_any(record: _Function, general: _Function, formula: ForwardFormula) -> _
         quiet = begin_quiet()
         try:
             found = jvp(level.xp, *map(_raw, values), *given, *map(_raw, outputs))
-        except DeclinedError:
-            raise LeaveError from None
+        except Exception:  # a formula's: the function must not take it for the operator's
+            level.leave()
         finally:
             end_quiet(quiet)
         found = found if isinstance(results, tuple) else (found,)
@@ -222,8 +221,8 @@ def _view(output: Any, source: Pushed, rule: tuple[Any, ...]) -> Any:
     level = source.level
     try:
         _give_view(output, jvp(level.xp, *primals, computed(source), result), level)
-    except DeclinedError:
-        raise LeaveError from None
+    except Exception:
+        level.leave()
     return output
 
 

@@ -51,9 +51,7 @@ def curvatures(
     if not _is_plain((*leaves, *vectors)) or not len(vectors[0]._array):
         return None
     found = _run(call, leaves, [Rows(v._array) for v in vectors], ClosedLevel(rows))
-    if found is None:
-        return None
-    return [fresh(part.array) for part in found]
+    return None if found is None else [fresh(array) for array in found]
 
 
 def _is_plain(tensors: Iterable[Tensor]) -> bool:
@@ -80,6 +78,8 @@ def _run(
             products = _products(result, aliases, level)
         except (Exception, LeaveError):  # an error of the function's comes again
             products = None
+    if level.is_left:  # although the function may have caught that, and gone on without
+        products = None
     for alias in aliases:
         alias.end()
     return products
@@ -105,7 +105,8 @@ def _products(result: Any, aliases: list[Alias], level: ClosedLevel) -> list[Any
     nodes = [alias.node for alias in aliases]
     found = run_on_duals([(*ends_of(edge), None)], nodes, level, False)
     if found is not None:
-        return [_product(found.get(alias.node), alias) for alias in aliases]
+        taken = {id(_array_of(alias)) for alias in aliases}
+        return [_product(found.get(alias.node), alias, taken) for alias in aliases]
     if level.xp is not arrays:
         return None
     pull = Pull([result], aliases)
@@ -119,14 +120,19 @@ def _products(result: Any, aliases: list[Alias], level: ClosedLevel) -> list[Any
     ]
 
 
-def _product(gradient: Any, alias: Alias) -> Any:
-    """The tangent of a gradient, in memory of its own."""
+def _array_of(alias: Alias) -> Any:
+    """The memory of an input's tangent, or many."""
     own: Any = alias.tensor._meta
-    given = own.array
+    return own.array.array if type(own.array) is Rows else own.array
+
+
+def _product(gradient: Any, alias: Alias, taken: set[int]) -> Any:
+    """The tangent of a gradient, in memory of its own: no input's and, like a sum's, no other's."""
     if type(gradient) is not Dual:
-        return Rows(np.zeros_like(given.array)) if type(given) is Rows else np.zeros_like(given)
+        return np.zeros_like(_array_of(alias))
     tangent = gradient.tangent
     array = tangent.array if type(tangent) is Rows else np.asarray(tangent)
-    if array.base is not None or array is given:
+    if array.base is not None or id(array) in taken:
         array = array.copy()
-    return Rows(array) if type(tangent) is Rows else array
+    taken.add(id(array))
+    return array
