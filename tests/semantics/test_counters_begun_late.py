@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 
 import pullback as pb
+from pullback.autograd import saved
 from pullback.errors import SavedVersionError
 
 
@@ -111,3 +112,22 @@ def test_two_threads_begin_the_same_counter() -> None:
         assert views[1]._version == y._version == 1
         with pytest.raises(SavedVersionError):
             total.backward()
+
+
+def test_a_counter_that_begins_while_a_formula_loads_the_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, y = _result()
+    begin = saved.counter_of_loaded
+    thread = threading.Thread(target=lambda: y.detach().mul_(2.0))
+
+    def late(array: object) -> list[object]:
+        thread.start()
+        thread.join(0.2)  # as far as it comes
+        return begin(array)
+
+    monkeypatch.setattr(saved, "counter_of_loaded", late)
+    pb.autograd.grad(y.sum(), x, create_graph=True)
+    thread.join()
+    with pytest.raises(SavedVersionError):
+        y.sum().backward()

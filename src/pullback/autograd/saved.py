@@ -29,7 +29,15 @@ from pullback.autograd.running import NeedsPassError, current_graph_task
 from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.errors import AutogradError, SavedVersionError
 from pullback.tensor.meta import Meta, View
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, counter_of_loaded, meta_of, version_of, wrap
+from pullback.tensor.tensor import (
+    COUNTING,
+    CPU_FLAGS,
+    Tensor,
+    counter_of_loaded,
+    meta_of,
+    version_of,
+    wrap,
+)
 
 __all__ = [
     "SavedOutput",
@@ -93,14 +101,16 @@ def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
 def saved_output(node: Any, name: str) -> Any:
     """What a node has stored of a result; the short form is made a ``SavedOutput`` first."""
     value = getattr(node, name, None)  # no value where none was needed
-    if type(value) is np.ndarray:
-        saved = output_from(value, counter_of_loaded(value))
-    elif type(value) is Counted:
-        saved = output_from(value.array, value.counter)
-    else:
+    if type(value) is not np.ndarray and type(value) is not Counted:
         return value
-    setattr(node, name, saved)
-    return saved
+    with COUNTING:  # at this moment another thread could begin a counter of the result
+        value = getattr(node, name)
+        if type(value) is np.ndarray:
+            value = output_from(value, counter_of_loaded(value))
+        elif type(value) is Counted:
+            value = output_from(value.array, value.counter)
+        setattr(node, name, value)
+    return value
 
 
 def output_from(array: Any, counter: list[Any]) -> SavedOutput:

@@ -29,6 +29,7 @@ from pullback.tensor.methods import TensorMethods
 from pullback.tensor.payload import Payload
 
 __all__ = [
+    "COUNTING",
     "CPU_FLAGS",
     "NO_COUNTER",
     "TRACKED",
@@ -83,7 +84,7 @@ _ndarray = np.ndarray
 _asarray = np.asarray  # NumPy's module is slow to be asked for a name
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
-_lock = RLock()  # two threads may ask for a tensor's first counter
+COUNTING = RLock()  # two threads may ask for the first counter of one memory
 _loaded: dict[int, tuple[ref[Any], list[Any]]] = {}  # by the array's id: see counter_of_loaded
 _most_loaded = 100  # before those that are gone are looked for
 
@@ -333,7 +334,7 @@ def version_of(tensor: Tensor) -> list[Any]:
 
 def _begin_counter(tensor: Tensor) -> list[Any]:
     """Gives a tensor a version counter: that of its memory, where its node or a formula has one."""
-    with _lock:
+    with COUNTING:
         counter = tensor._counter
         if counter is None:
             counter = [0]
@@ -352,7 +353,7 @@ def counter_of_loaded(array: Any) -> list[Any]:
     """A counter for a saved result that a formula will use before its own tensor has one."""
     global _most_loaded
     counter = [0]
-    with _lock:
+    with COUNTING:
         if len(_loaded) > _most_loaded:
             for place in [place for place, held in _loaded.items() if held[0]() is None]:
                 del _loaded[place]

@@ -125,7 +125,7 @@ def _kind(leaf: Any) -> str:
 class _Owner:
     """Whose nodes are a step's; knows the loop, and not the step, which holds these nodes."""
 
-    __slots__ = ("_edges", "loop")
+    __slots__ = ("loop",)
 
     def __init__(self, loop: Any):
         self.loop = loop
