@@ -131,3 +131,13 @@ def test_a_counter_that_begins_while_a_formula_loads_the_result(
     thread.join()
     with pytest.raises(SavedVersionError):
         y.sum().backward()
+
+
+def test_a_write_to_what_a_node_shows_is_noticed_by_other_nodes() -> None:
+    _, y = _result()
+    w = pb.tensor([1.0, 1.0], requires_grad=True)
+    z = y * w
+    with pb.no_grad():
+        y.grad_fn._saved_result.mul_(2.0)
+    with pytest.raises(SavedVersionError):
+        z.sum().backward(inputs=[w])

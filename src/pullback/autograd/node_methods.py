@@ -7,6 +7,7 @@ handle that takes hooks.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor
 from pullback.autograd.saved_hooks import Hooks, Packed, packed
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.constants import is_constant
-from pullback.tensor.tensor import Tensor, wrap
+from pullback.tensor.tensor import Tensor, version_of, wrap
 
 __all__ = ["InputMetadata", "SavedTensor", "attach_methods", "register_hook", "register_prehook"]
 
@@ -109,6 +110,9 @@ class _Saved:
         name = self._name
         if name not in node._saves_tensors:
             return getattr(node, name)
+        held = getattr(node, name, None)
+        if type(held) is np.ndarray:
+            _begin_counter(node, held)
         value = saved_output(node, name)
         expected = getattr(node, name + "_v", None)
         is_list = type(value) is tuple or type(expected) is tuple
@@ -121,6 +125,17 @@ class _Saved:
             return load_output_tensor(node, value)
         loaded = load_tensor(node, value, expected)
         return tuple(map(_shown, loaded)) if is_list else _shown(loaded)
+
+
+def _begin_counter(node: Node, array: Any) -> None:
+    """Has the tensor of a saved result, which is to be shown, count versions from now on.
+
+    Who writes to what is shown must be noticed by the nodes that have saved that tensor. The
+    collector alone can find it.
+    """
+    for tensor in gc.get_referrers(array):
+        if type(tensor) is Tensor and getattr(tensor, "_edge", None) is node:
+            version_of(tensor)
 
 
 def _show_saved(cls: type[Node]) -> None:
