@@ -50,7 +50,7 @@ class EinsumBackward0(ManyEdges):
     operands: einsum_grad(grad, subscripts, operands, optimize, grad_input_mask)
     """
 
-    __slots__ = ("operands", "operands_count", "operands_v", "optimize", "subscripts")
+    __slots__ = ("operands", "operands_v", "optimize", "subscripts")
     _saves = ("subscripts", "operands", "optimize")
     _saves_tensors = ("operands",)
 
@@ -585,7 +585,6 @@ def _einsum_node(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in operands])
     node._hooks = None
-    node.operands_count = len(operands)
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize
@@ -596,7 +595,6 @@ def _einsum_record(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in operands])
     node._hooks = None
-    node.operands_count = len(operands)
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize

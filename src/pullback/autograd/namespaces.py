@@ -28,7 +28,6 @@ from pullback.kernels.broadcasting import (
     product_to,
     sum_all,
     sum_first,
-    sum_to_one,
     twice_product,
 )
 from pullback.tensor.memory import check_writable, empty_in_layout
@@ -184,13 +183,13 @@ class _Arrays(Namespace):
 
     def sum_to(self, grad: Any, shape: tuple[int, ...], blame: Callable[[], str]) -> Any:
         """Undoes broadcasting, in one step where the number of axes is the same."""
+        if not shape:
+            return sum_all(grad)
         axes = axes_to(grad.shape, shape)
         if axes is None:
             raise _shape_error(grad.shape, shape, blame)
-        if not shape:
-            return sum_all(grad)
-        if axes == (0,) and shape == (1,) and grad.ndim == 1:
-            return sum_to_one(grad)
+        if shape == (1,) and grad.ndim == 1:
+            return np.array([sum_all(grad)])
         if axes == (0,) and grad.shape[1:] == shape:
             return sum_first(grad)
         if axes:

@@ -58,7 +58,6 @@ _DERIVED = (
     "{}_v",
     "{}_t",
     "{}_p",
-    "{}_count",
     "{}_tangent",
     "to_{}",
     "grad_of_{}",

@@ -24,7 +24,6 @@ __all__ = [
     "product_to",
     "sum_all",
     "sum_first",
-    "sum_to_one",
     "twice_product",
 ]
 
@@ -32,7 +31,7 @@ _Array = NDArray[Any]
 _Shape = tuple[int, ...]
 
 PRODUCT = 2048  # elements, from which a product that is summed is better not made
-_FEW = 8
+_FEW = 8  # elements, below which NumPy adds one after another, too
 _FLOAT64 = np.dtype(np.float64)
 _REAL = "fd"  # what the BLAS library knows
 _BLOCK = 4096  # elements that are added one after another; the sums of blocks are added in pairs
@@ -104,19 +103,8 @@ def sum_all(x: Any) -> Any:
     np.float64(3.0)
     """
     if x.ndim == 1 and x.size < _FEW and x.dtype is _FLOAT64:
-        return _FLOAT64.type(sum(x.tolist()))  # NumPy adds as few one after another, too
+        return _FLOAT64.type(sum(x.tolist()))
     return np.add.reduce(x, None)
-
-
-def sum_to_one(x: _Array) -> Any:
-    """The sum of a vector, in an array of one element.
-
-    >>> sum_to_one(np.array([1.0, 2.0]))
-    array([3.])
-    """
-    if x.size < _FEW and x.dtype is _FLOAT64:
-        return np.array([sum(x.tolist())])
-    return np.add.reduce(x, 0, keepdims=True)
 
 
 def sum_first(x: _Array) -> Any:

@@ -294,9 +294,6 @@ def _node(op: Emitted) -> list[str]:
         locals_ = ", ".join(name.removesuffix(" = ") for name in local) + " = " if is_asked else ""
         lines.append(f"    node._edges = {locals_}{_edges_text(edges)}")
     lines.append("    node._hooks = None")
-    for argument in op.differentiable:
-        if is_tensor_list(argument.type):
-            lines.append(f"    node.{argument.name}_count = len({argument.name})")
     for attribute in op.saved("inputs"):
         lines += _save_input(op, attribute)
     if is_asked:

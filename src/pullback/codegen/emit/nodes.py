@@ -30,7 +30,7 @@ def emit_node(op: Emitted) -> str:
     tensors = [s.name for s in saved if is_tensor(s.type) or is_tensor_list(s.type)]
     versions = [f"{s.name}_v" for s in op.saved("inputs") if s.name in tensors]
     counted = [s.name for s in op.saved("outputs") if s.name in tensors and _is_plain(op)]
-    slots = sorted([*(s.name for s in saved), *versions, *_lengths(op)])
+    slots = sorted([*(s.name for s in saved), *versions])
     if _returns_list(op):
         slots.append("_outputs")  # as many as the list has tensors
     formulas = [f"{', '.join(d.var_names)}: {d.original_formula}" for d in op.derivatives]
@@ -101,11 +101,6 @@ def _end(items: list[str]) -> str:
 
 def _returns_list(op: Emitted) -> bool:
     return len(op.schema.returns) == 1 and is_tensor_list(op.schema.returns[0].type)
-
-
-def _lengths(op: Emitted) -> list[str]:
-    """A tensor list owns as many edges as it has tensors; the node keeps how many."""
-    return [f"{a.name}_count" for a in op.differentiable if is_tensor_list(a.type)]
 
 
 def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
