@@ -12,6 +12,7 @@ import pytest
 
 import pullback as pb
 import pullback.nn.functional
+from pullback.autograd import array_formulas
 from pullback.func import jvp, vmap
 from pullback.testing.opinfo import Make
 from pullback.testing.samples import OPS
@@ -75,7 +76,7 @@ def programs(op):
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.differentiable], ids=lambda op: op.name)
-def test_the_short_way_and_the_general_way_agree(op):
+def test_the_short_way_and_the_general_way_agree(op, monkeypatch):
     rng = np.random.default_rng(1)
     for program in programs(op):
         for batch in ((), (SAMPLES,)) if program.arrays else ():
@@ -84,6 +85,12 @@ def test_the_short_way_and_the_general_way_agree(op):
             for one, other in zip(short, general, strict=True):
                 assert one.dtype == other.dtype
                 np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+            with monkeypatch.context() as patch:
+                patch.setattr(array_formulas, "HUGE", 1)  # as if threads were to share the work
+                shared = pushed(program, parts, batch, False)
+            for one, other in zip(short, shared, strict=True):
+                assert type(other) is np.ndarray
+                np.testing.assert_array_equal(one, other)
 
 
 def pushed(program, parts, batch, recorded):

@@ -8,6 +8,7 @@ import pytest
 import pullback as pb
 from pullback.autograd import forward_ad as fw
 from pullback.func import jacfwd, jacrev, jvp, vmap
+from pullback.kernels.broadcasting import HUGE
 
 PAIRS = [((3,), (2, 3)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2, 3)), ((2, 0), (1,)), ((), ())]
 
@@ -38,6 +39,26 @@ def test_products_of_matrices_and_vectors(left, right):
         jacfwd(pb.matmul, (0, 1))(x, y), jacrev(pb.matmul, (0, 1))(x, y), strict=True
     ):
         np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, w: x[:, None] * w,
+        lambda x, w: x[:, None] * (x[:, None] * w),
+        lambda x, w: pb.tanh(x)[:, None] * w / 3.0 - x[:, None],
+        lambda x, w: x[:, None, None] @ w,  # a product with a thin matrix
+    ],
+)
+def test_threads_share_many_large_tangents(function):
+    rng = np.random.default_rng(0)
+    x, w = pb.tensor(rng.normal(size=40)), pb.tensor(rng.normal(size=(1, 900)))
+    assert x.size**2 * w.size >= HUGE
+    columns = jacfwd(function)(x, w).numpy()
+    for place in (0, 17, 39):
+        unit = pb.tensor(np.eye(40)[place])
+        slope = jvp(lambda x: function(x, w), (x,), (unit,))[1].numpy()
+        np.testing.assert_allclose(columns[..., place], slope, rtol=1e-15, atol=0)
 
 
 @pytest.mark.parametrize("number", [2.0, -2, 1.5 + 1j, True])

@@ -22,6 +22,7 @@ import numpy as np
 
 from pullback.autograd.namespaces import arrays
 from pullback.batching.rules import array_rule
+from pullback.kernels.broadcasting import HUGE, Wide
 from pullback.tensor.batched import BatchedArray
 
 __all__ = ["DeclinedError", "Formula", "Function", "samples"]
@@ -88,6 +89,8 @@ class Formula:
         if type(held) is not BatchedArray:
             return self._jvp(arrays, primal, *others, held, result)
         if self._by_element:
+            if result.size * len(held.array) >= HUGE:
+                return self._by_threads([primal, *others], [held.array], result)
             return self._jvp(arrays, primal, *others, held.array, result)
         k = len(held.levels)
         if others:
@@ -106,6 +109,8 @@ class Formula:
         if self._by_element:
             ndim = k + result.ndim
             first, second = _padded(first, k, ndim), _padded(second, k, ndim)
+            if result.size * len(held.array) >= HUGE:
+                return self._by_threads(primals, [first, second], result)
             return self._jvp(arrays, *primals, first, second, result)
         if self._of_matrices:
             a, b = primals
@@ -124,9 +129,17 @@ class Formula:
         if self._by_element:
             ndim = k + result.ndim
             parts = [_padded(part, k, ndim) for part in given]
+            if result.size * len(held.array) >= HUGE:
+                return self._by_threads(primals, parts, result)
             return self._jvp(arrays, *primals, *parts, result)
         parts = [_samples_in(part, k) for part in given]
         return self._by_rules(k, *(_led(p, k) for p in primals), *parts, _led(result, k))
+
+    def _by_threads(self, primals: Sequence[Any], parts: Sequence[Any], result: Any) -> Any:
+        """The same of so many numbers that threads share the work on each product and sum."""
+        wide = [part.view(Wide) if type(part) is _ndarray else part for part in parts]
+        found = self._jvp(arrays, *primals, *wide, result)
+        return found.view(_ndarray) if type(found) is Wide else found
 
     def _by_rules(self, k: int, *values: Any) -> Any:
         try:

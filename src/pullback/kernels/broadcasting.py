@@ -1,8 +1,8 @@
 """Broadcasting of large arrays, and broadcasting undone: sums over the axes that were repeated.
 
 A product that is summed afterwards need not be made: ``einsum`` and the BLAS library read both
-factors once, and write only what is left. Called by the array world of the formulas, and by kernels
-of functions of two arrays.
+factors once, and write only what is left. Called by the array world of the formulas, by kernels of
+functions of two arrays, and, through ``Wide``, by formulas of huge arrays.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 from pullback.kernels.threads import get_num_threads, share, spread
 
 __all__ = [
+    "HUGE",
     "PRODUCT",
     "WIDE",
+    "Wide",
     "axes_to",
     "combine",
     "product_to",
@@ -39,7 +41,7 @@ _LONG = 64  # elements of a row, from which a call of the BLAS library for each 
 WIDE = 4096  # elements of an array, from which it may be worth looking at shapes
 _ROW = 256  # elements of a row, from which a loop for each row pays
 _LARGE = 1 << 15  # elements of a result, from which it is worth setting NumPy's buffers
-_HUGE = 1 << 19  # elements, from which two threads add and multiply faster than one
+HUGE = 1 << 19  # elements, from which two threads add and multiply faster than one
 _ones = {char: np.ones(_BLOCK, char) for char in _REAL}
 
 
@@ -68,7 +70,7 @@ def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
            [5., 6.]])
     """
     if a.size == b.size and a.flags.c_contiguous:
-        return spread(ufunc, a, b) if a.size >= _HUGE else ufunc(a, b)
+        return spread(ufunc, a, b) if a.size >= HUGE else ufunc(a, b)
     if a.size == 1 or b.size == 1:
         return ufunc(a, b)
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
@@ -82,7 +84,7 @@ def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
 def _shared(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
     """``ufunc(a, b)``, each thread computing a stretch of the first axis if there is enough."""
     shape = np.broadcast_shapes(a.shape, b.shape)
-    workers = min(get_num_threads(), prod(shape) // (_HUGE // 2), shape[0])
+    workers = min(get_num_threads(), prod(shape) // (HUGE // 2), shape[0])
     if workers < 2 or a.dtype.kind not in "fc" or ufunc.nout != 1:
         return ufunc(a, b)
     result = np.empty(shape, ufunc.resolve_dtypes((a.dtype, b.dtype, None))[-1])
@@ -94,6 +96,32 @@ def _shared(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
 
     share(run, len(result), workers)
     return result
+
+
+class Wide(np.ndarray):
+    """An array that is looked at as one on which several threads compute together.
+
+    So a formula written with Python's operators need not know how large its arrays are.
+
+    >>> x = np.ones((2, 3)).view(Wide)
+    >>> (2 * x + np.array([1.0, 2.0, 3.0])).view(np.ndarray)
+    array([[3., 4., 5.],
+           [3., 4., 5.]])
+    """
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Computes a function of NumPy's; what it returns is looked at in the same way."""
+        arrays = [x.view(np.ndarray) if type(x) is Wide else x for x in inputs]
+        if method != "__call__" or kwargs:
+            return getattr(ufunc, method)(*arrays, **kwargs)
+        if ufunc is np.conjugate and self.dtype.kind != "c":
+            return self  # not a copy
+        are_arrays = all(type(x) is np.ndarray for x in arrays)
+        if are_arrays and len(arrays) == 2:
+            found = combine(ufunc, *arrays)
+        else:
+            found = spread(ufunc, *arrays) if are_arrays else ufunc(*arrays)
+        return found.view(Wide) if type(found) is np.ndarray else found
 
 
 def sum_all(x: Any) -> Any:

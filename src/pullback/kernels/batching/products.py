@@ -23,10 +23,14 @@ from pullback.kernels.batching.axes import (
     padded,
     shifted,
 )
+from pullback.kernels.threads import get_num_threads, share
 
 __all__ = ["RULES", "matmul"]
 
 _FEW = 64  # matrices; so many products in a loop of NumPy's take no longer than two reshapes
+_THIN = 16  # columns; a product with a matrix of so few rows takes as long as writing it
+_ALONE = 1 << 18  # multiplications; more of them OpenBLAS has its own threads share
+_SHARE = 1 << 18  # elements of a thin product that are worth a thread
 
 
 def _one(k: int, x: Array) -> Array:
@@ -40,7 +44,31 @@ def _with_one_matrix(a: Array, b: Array) -> Array:
     if b.ndim == 2 and prod(lead[:-1]) < _FEW:
         return np.matmul(a, b)
     # One large product takes a third of the time of many small ones.
-    return np.matmul(a.reshape(prod(lead), a.shape[-1]), b).reshape(lead + b.shape[1:])
+    rows = a.reshape(prod(lead), a.shape[-1])
+    found = _of_thin(rows, b) if len(b) <= _THIN and b.ndim == 2 else np.matmul(rows, b)
+    return found.reshape(lead + b.shape[1:])
+
+
+def _of_thin(a: Array, b: Array) -> Array:
+    """The product with a matrix of few rows, which threads share.
+
+    Those of OpenBLAS wait for each other in a busy loop, which costs many times the product itself
+    where other work has the second processor; ours take stretches that it leaves to one thread.
+    """
+    size = len(a) * b.shape[1]
+    workers = min(get_num_threads(), size // _SHARE)
+    if workers < 2 or a.dtype is not b.dtype:
+        return np.matmul(a, b)
+    result = np.empty((len(a), b.shape[1]), a.dtype)
+    step = max(1, _ALONE // b.size)
+
+    def run(start: int, end: int) -> None:
+        for low in range(start, end, step):
+            high = min(low + step, end)
+            np.matmul(a[low:high], b, result[low:high])
+
+    share(run, len(a), workers)
+    return result
 
 
 def matmul(k: int, a: Array, b: Array) -> Array:
