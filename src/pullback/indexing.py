@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,14 +22,22 @@ from pullback import creation
 from pullback._generated import functions_indexing as indexing
 from pullback._generated import functions_shape as shape
 from pullback._generated import operators
+from pullback.autograd.item_write import write_item
 from pullback.dispatch.modes import get_state
 from pullback.kernels.naming import ERRORS, named_error
+from pullback.lazy import lazy_module
 from pullback.tensor.tensor import Tensor, as_operand, has_values, wrap
+
+if TYPE_CHECKING:
+    from pullback._generated import kernels_indexing as kernels
+else:
+    kernels = lazy_module("pullback._generated.kernels_indexing")
 
 __all__ = ["getitem", "iterate", "setitem"]
 
 _WHOLE = slice(None)
 _getitem_calls = operators.getitem.calls
+_copy_calls = operators.copy_.calls
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
@@ -60,6 +68,8 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = creation.asarray(value) if type(value) in (list, tuple) else as_operand(value)
     basic = (key, ...) if type(key) is int else _basic(key)
     if basic is not None:
+        if _write_at_once(self, basic, value):
+            return
         target = indexing._getitem(self, basic)
         array = value._array
         # An array that fits, as most do, is not asked through the tensor.
@@ -76,6 +86,23 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         value = shape.expand_dims(value, value.ndim - plan.gap)
     ndim = _picked_ndim(target, plan.arrays)
     indexing.index_put_(target, plan.arrays, _without_leading_ones(value, ndim))
+
+
+def _write_at_once(self: Tensor, basic: tuple[Any, ...], value: Tensor) -> bool:
+    """Does what the operators for a view and a write to it would do, if these are our own."""
+    state, flags = get_state(), self._flags
+    if state.modes:
+        return False
+    try:
+        read = _getitem_calls[state][flags]
+        write = _copy_calls[state][flags | value._flags]
+    except KeyError:  # the first of its kind: they will be linked
+        return False
+    if read is not kernels.getitem_record and read is not kernels.getitem_view:
+        return False
+    if write is kernels.copy__record:
+        return write_item(self, basic, value, kernels.CopyBackward0)
+    return write is kernels.copy__inplace and write_item(self, basic, value, None)
 
 
 def iterate(self: Tensor) -> Iterator[Tensor]:

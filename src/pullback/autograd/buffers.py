@@ -21,6 +21,8 @@ __all__ = ["Buffers", "fitted", "receive", "receive_part"]
 
 Buffers = dict[Node, Any]
 
+_ndarray = np.ndarray
+
 
 def receive(buffers: Buffers, node: Node, number: int, grad: Any) -> bool:
     """Adds a gradient to what has arrived for an output; says whether it is the node's first."""
@@ -70,6 +72,9 @@ def receive_part(
 ) -> bool:
     """Adds the gradient of a slice in its place, to a whole that is ours."""
     held = buffers.get(target)
+    if type(held) is _ndarray and target in owned and part.grad.dtype is target._dtype:
+        part.add_to(held)  # as with all but the first of many
+        return False
     if target._outputs != 1 or target._dtype is not part.grad.dtype:
         whole = fitted(xp, target, target, number, part.whole())
         return receive(buffers, target, number, whole)
@@ -77,8 +82,7 @@ def receive_part(
     if held is None:
         buffers[target] = part.whole()
     else:
-        if target not in owned or type(held) is not np.ndarray:
-            buffers[target] = held = np.array(held)
+        buffers[target] = held = np.array(held)
         part.add_to(held)
     owned.add(target)
     return is_new

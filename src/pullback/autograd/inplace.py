@@ -195,6 +195,7 @@ class CopySlices(Node):
 
     __slots__ = ("_edges", "fn", "layout", "maker", "number", "place", "step")
     _saves: ClassVar[tuple[str, ...]] = ("fn", "step")
+    _rewrites: ClassVar[bool] = True
 
     def __init__(self, base: Tensor, step: Step, fn: Node, place: int, number: int):
         self.fn = fn
@@ -220,6 +221,11 @@ class CopySlices(Node):
         self._shape = held.shape
         self._dtype = held.dtype
         self._hooks = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it calls no code of the user's."""
+        return self.fn._is_plain
 
     def replay(self, xp: Any, base: Any) -> Any:
         """The part of something of the base's shape that belongs to the view."""

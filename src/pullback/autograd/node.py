@@ -204,6 +204,8 @@ class Node:
     _is_exact: ClassVar[bool] = False
     # Whether every gradient that ``run`` returns is a new array, which nobody else holds.
     _makes_new: ClassVar[bool] = False
+    # Whether it writes to the gradient that it gets where nobody else holds that: see ``run_on``.
+    _rewrites: ClassVar[bool] = False
     # Whether it is a write that leaves nothing of the old value, whose gradient then is zero.
     _erases: ClassVar[bool] = False
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.

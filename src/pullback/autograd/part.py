@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Part"]
 
+_ndarray = np.ndarray
+
 
 class Part:
     """A gradient that is zero except at a basic index.
@@ -43,10 +45,11 @@ class Part:
     def add_to(self, whole: NDArray[Any]) -> None:
         """Adds the part to a gradient that may be written to."""
         grad, index = self.grad, self.index
-        if isinstance(grad, np.generic) and index and index[-1] is Ellipsis:
+        if type(grad) is _ndarray:
+            part = whole[index]
+            if type(part) is _ndarray:
+                part += grad
+                return
+        elif index and index[-1] is Ellipsis:
             index = index[:-1]  # numbers are added several times as fast as arrays of one element
-        part = whole[index]
-        if type(part) is np.ndarray:
-            part += grad
-        else:
-            whole[index] = part + grad
+        whole[index] += grad

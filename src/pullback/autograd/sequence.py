@@ -14,7 +14,6 @@ from typing import Any
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.buffers import Buffers, fitted, receive, receive_part
-from pullback.autograd.inplace import CopySlices
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Node, Output, node_of
 from pullback.autograd.part import Part
@@ -59,9 +58,7 @@ def run_in_sequence(
             try:
                 if node._hooks is not None:
                     raise NeedsPassError
-                if grad is not None and (
-                    node._is_plain or (is_known and type(node) is not CopySlices)
-                ):
+                if grad is not None and (node._is_plain or (is_known and not node._rewrites)):
                     results = node.run(arrays, grad, keep)
                 else:
                     is_exact = False
@@ -130,6 +127,10 @@ def run_in_sequence(
                             owned.add(target)
                     elif following is None:
                         following, grad = target, part
+                    elif target._seq > following._seq:  # then it is its turn before the other
+                        buffers[following] = grad
+                        heappush(heap, (-following._seq, following))
+                        following, grad = target, part
                     else:
                         buffers[target] = part
                         heappush(heap, (-target._seq, target))
@@ -158,23 +159,23 @@ def _finish_leaves(
 
 
 def _run_special(
-    node: Node, grad: Any, buffers: Buffers, owned: set[Node], keep: bool, is_known: bool
+    node: Any, grad: Any, buffers: Buffers, owned: set[Node], keep: bool, is_known: bool
 ) -> tuple[Any, ...]:
     """What few nodes need: a gradient of None, a write to a view, code of the user's."""
-    if not (is_known or node._is_plain or (type(node) is CopySlices and node.fn._is_plain)):
-        raise NeedsPassError
-    if grad is None:
-        results = node.backward(arrays, *[None] * node._outputs)
-        if not keep:
-            node.release()
-        return results
-    if type(node) is CopySlices:
-        results = node.run_on(grad, node in owned, keep)
-        base = node._edges[node.place]
+    if grad is not None and node._rewrites and (node.is_ours or is_known):
+        results: tuple[Any, ...] = node.run_on(grad, node in owned, keep)
+        base = node._edge0 if node._arity else node._edges[node.place]
         if type(base) is Output:
             base = base.node
         before = [node_of(edge) for edge in node._edges[: node.place]] if node.place else ()
         if base is not None and base not in buffers and base not in before:
             owned.add(base)  # what it gets is new, or was ours
         return results
-    return node.run(arrays, grad, keep)
+    if not (is_known or node._is_plain or (node._rewrites and node.is_ours)):
+        raise NeedsPassError
+    if grad is None:
+        results = node.backward(arrays, *[None] * node._outputs)
+        if not keep:
+            node.release()
+        return results
+    return node.run(arrays, grad, keep)  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.inplace import CopySlices
+from pullback.autograd.item_write import CopyItem
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Edge, Node, edge_to, node_of, output_of
 from pullback.autograd.view import edge_of, requires_grad
@@ -78,7 +79,7 @@ def _through(node: Node, number: int, known: dict[Edge, Matrix], columns: int) -
         pattern = known.get(edge)
         if pattern is None or not pattern.nnz:
             continue
-        if isinstance(node, CopySlices):
+        if isinstance(node, CopySlices | CopyItem):
             part = _written(node, place, pattern, rows)
         else:
             part = _taken(link_of(node, number, place), pattern, rows)
@@ -109,7 +110,7 @@ def _everywhere(pattern: Matrix, rows: int) -> Matrix:
     return scipy_sparse().csr_array((data, np.tile(columns, rows), indptr), shape=shape)
 
 
-def _written(node: CopySlices, place: int, pattern: Matrix, rows: int) -> Matrix:
+def _written(node: CopySlices | CopyItem, place: int, pattern: Matrix, rows: int) -> Matrix:
     """The pattern of a base after a write to a view of it."""
     numbered = np.arange(rows).reshape(node._shape)
     part = np.asarray(node.replay(arrays, numbered)).reshape(-1)
