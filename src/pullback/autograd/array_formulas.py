@@ -23,9 +23,8 @@ import numpy as np
 from pullback.autograd.namespaces import arrays
 from pullback.batching.rules import array_rule
 from pullback.kernels.broadcasting import HUGE, Wide
-from pullback.tensor.batched import BatchedArray
 
-__all__ = ["DeclinedError", "Formula", "Function", "samples"]
+__all__ = ["DeclinedError", "Formula", "Function", "led", "samples"]
 
 Function = Callable[..., Any]
 
@@ -66,9 +65,9 @@ def samples(k: int) -> Any:
 class Formula:
     """The forward formula of one operator.
 
-    Its methods take primals and results as arrays, and each tangent as an array, a batched one, or
-    None; `held` is one of the tangents, a batched one if there is any. They return the tangent of
-    the result as an array that has the batch axes of `held`, or axes that broadcast to them.
+    Its methods take primals, results and tangents as arrays, None for an argument without a
+    tangent; tangents have `k` batch axes in front. They return the tangent of the result as an
+    array that has these axes too, or axes that broadcast to them.
 
     Attributes:
         declines: whether a rule for batch axes was missing or has declined once. Then the general
@@ -84,56 +83,51 @@ class Formula:
         self._of_matrices = form == "matrices"
         self.declines = False
 
-    def of_one(self, held: Any, primal: Any, others: Sequence[Any], result: Any) -> Any:
+    def of_one(self, k: int, tangent: Any, primal: Any, others: Sequence[Any], result: Any) -> Any:
         """The tangent where the first argument has one."""
-        if type(held) is not BatchedArray:
-            return self._jvp(arrays, primal, *others, held, result)
+        if not k:
+            return self._jvp(arrays, primal, *others, tangent, result)
         if self._by_element:
-            if result.size * len(held.array) >= HUGE:
-                return self._by_threads([primal, *others], [held.array], result)
-            return self._jvp(arrays, primal, *others, held.array, result)
-        k = len(held.levels)
+            if result.size * len(tangent) >= HUGE:
+                return self._by_threads([primal, *others], [tangent], result)
+            return self._jvp(arrays, primal, *others, tangent, result)
         if others:
-            others = [_led(value, k) for value in others]
+            others = [led(value, k) for value in others]
         if not self._is_linear:
-            primal, result = _led(primal, k), _led(result, k)
-        return self._by_rules(k, primal, *others, held.array, result)
+            primal, result = led(primal, k), led(result, k)
+        return self._by_rules(k, primal, *others, tangent, result)
 
-    def of_two(
-        self, held: Any, primals: Sequence[Any], first: Any, second: Any, result: Any
-    ) -> Any:
+    def of_two(self, k: int, primals: Sequence[Any], first: Any, second: Any, result: Any) -> Any:
         """The tangent where one of the first two arguments has one, or both."""
-        if type(held) is not BatchedArray:
+        if not k:
             return self._jvp(arrays, *primals, first, second, result)
-        k = len(held.levels)
         if self._by_element:
             ndim = k + result.ndim
-            first, second = _padded(first, k, ndim), _padded(second, k, ndim)
-            if result.size * len(held.array) >= HUGE:
+            if first is not None and first.ndim != ndim:
+                first = _padded(first, k, ndim)
+            if second is not None and second.ndim != ndim:
+                second = _padded(second, k, ndim)
+            if result.size * len(second if first is None else first) >= HUGE:
                 return self._by_threads(primals, [first, second], result)
             return self._jvp(arrays, *primals, first, second, result)
         if self._of_matrices:
             a, b = primals
             if a.ndim == b.ndim > 1:
-                first, second = _padded(first, k, 0), _padded(second, k, 0)
                 return self._jvp(arrays, a, b, first, second, result)
-        primals = [_led(value, k) for value in primals]
-        first, second = _samples_in(first, k), _samples_in(second, k)
-        return self._by_rules(k, *primals, first, second, _led(result, k))
+        return self._by_rules(k, *(led(p, k) for p in primals), first, second, led(result, k))
 
-    def of_any(self, held: Any, primals: Sequence[Any], given: Sequence[Any], result: Any) -> Any:
+    def of_any(self, k: int, primals: Sequence[Any], given: Sequence[Any], result: Any) -> Any:
         """The tangent where any arguments have one; given is what the formula takes for each."""
-        if type(held) is not BatchedArray:
+        if not k:
             return self._jvp(arrays, *primals, *given, result)
-        k = len(held.levels)
         if self._by_element:
             ndim = k + result.ndim
             parts = [_padded(part, k, ndim) for part in given]
-            if result.size * len(held.array) >= HUGE:
+            counts = [len(part) for part in parts if type(part) is _ndarray]
+            if result.size * max(counts, default=1) >= HUGE:
                 return self._by_threads(primals, parts, result)
             return self._jvp(arrays, *primals, *parts, result)
-        parts = [_samples_in(part, k) for part in given]
-        return self._by_rules(k, *(_led(p, k) for p in primals), *parts, _led(result, k))
+        return self._by_rules(k, *(led(p, k) for p in primals), *given, led(result, k))
 
     def _by_threads(self, primals: Sequence[Any], parts: Sequence[Any], result: Any) -> Any:
         """The same of so many numbers that threads share the work on each product and sum."""
@@ -149,31 +143,19 @@ class Formula:
             raise
 
 
-def _padded(held: Any, k: int, ndim: int) -> Any:
+def _padded(array: Any, k: int, ndim: int) -> Any:
     """Samples with `ndim` axes in all: new ones come between the batch and the rest."""
-    if type(held) is not BatchedArray:
-        return held
-    array = held.array
-    missing = ndim - array.ndim
+    missing = ndim - array.ndim if type(array) is _ndarray else 0
     if missing <= 0:
         return array
     shape = array.shape
     return array.reshape(shape[:k] + (1,) * missing + shape[k:])
 
 
-def _led(value: Any, k: int) -> Any:
+def led(value: Any, k: int) -> Any:
     """What is the same for all samples as a batching rule takes it: with axes of length 1."""
     if type(value) is _ndarray:
         return value[(None,) * k]  # a third of what reshape takes
     if type(value) is list:
-        return [_led(item, k) for item in value]
+        return [led(item, k) for item in value]
     return value
-
-
-def _samples_in(held: Any, k: int) -> Any:
-    """A tangent as a batching rule takes it."""
-    if type(held) is BatchedArray:
-        return held.array
-    if type(held) is list:
-        return [_samples_in(item, k) for item in held]
-    return _led(held, k)

@@ -1,9 +1,9 @@
 """The short forward road: tangents that nobody records are computed on raw arrays.
 
 Most forward derivatives are of one level and are not differentiated again. Then an operator's plain
-kernel runs, its forward formula runs on arrays (``array_formulas.py``), and the tangent is put in a
-tensor: no dispatch, and no tensors around what lies between. Every other call goes the general way,
-``dual.py``, which this must agree with.
+kernel runs, its forward formula runs on arrays (``array_formulas.py``), and the result carries the
+tangent as an array (``carried.py``): no dispatch, and no tensors around what lies between. Every
+other call goes the general way, ``dual.py``, which this must agree with.
 
 A call is simple if each argument has at most one tangent, all of one level, without tangents or a
 history of their own, and primals hold arrays and do not require grad; the last is known when the
@@ -19,27 +19,24 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.around import view_again
-from pullback.autograd.array_formulas import DeclinedError, Formula, Function, samples
+from pullback.autograd.array_formulas import DeclinedError, Formula, Function, led, samples
+from pullback.autograd.carried import Carried, carry_view, made, tangent_of
 from pullback.autograd.dual import finish
-from pullback.autograd.level import Level
 from pullback.autograd.record import record_view
 from pullback.autograd.tangents import set_beside, zeros_like
-from pullback.autograd.view import creation_now, make_view
 from pullback.batching.rules import tensor_rule
-from pullback.dispatch.keys import DUAL, PLAIN_VIEW
+from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.dispatch.table import OperatorEntry
-from pullback.tensor.batched import BATCHED_FLAGS, BatchedArray
-from pullback.tensor.levels import active_levels
+from pullback.tensor.batched import BatchedArray
 from pullback.tensor.memory import empty_in_layout, layout_of
-from pullback.tensor.meta import Meta, Step, View
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, birthplace, born_here, share_counter, wrap
+from pullback.tensor.meta import Meta
+from pullback.tensor.tensor import Tensor, birthplace, born_here, wrap
 
 __all__ = ["array_kernel"]
 
-_new = object.__new__
 _ndarray = np.ndarray
-_PLAIN = (CPU_FLAGS, BATCHED_FLAGS)
+_FLOAT64 = np.dtype(np.float64)
 _MARKED = TRANSFORM | MAPPING
 
 
@@ -73,25 +70,6 @@ def array_kernel(
     return _of_any(stock, formula, places, sums, general)
 
 
-def _tangent_of(tensor: Tensor) -> tuple[Level, Tensor] | None:
-    """The only tangent of a dual tensor, if a simple call may have it."""
-    try:
-        ((level, tangent),) = tensor._meta.tangents.items()  # type: ignore[union-attr]
-    except ValueError:  # none or several
-        return None
-    flags = tangent._flags
-    if flags & PLAIN_VIEW:
-        if tangent._meta.base._flags not in _PLAIN:  # type: ignore[union-attr]
-            return None
-        flags &= ~PLAIN_VIEW
-    if flags == BATCHED_FLAGS:
-        # Where it does not vary with all levels, the result needs a mark: left to the general way.
-        is_simple = len(tangent._array.levels) == len(active_levels())
-    else:
-        is_simple = flags == CPU_FLAGS
-    return (level, tangent) if is_simple and level.alive else None
-
-
 def _raw(value: Any) -> Any:
     """An argument as a formula on arrays takes it."""
     if type(value) is Tensor:
@@ -118,22 +96,21 @@ def _of_first(stock: Function, formula: Formula, general: Function) -> Function:
     """The kernel where only the first argument may have a tangent."""
 
     def call(self: Any, *rest: Any, **kwargs: Any) -> Any:
-        at = _tangent_of(self) if self._flags & DUAL else None
+        at = tangent_of(self) if self._flags & DUAL else None
         others = (*rest, *kwargs.values()) if kwargs else rest
         modes = get_state().modes
         if at is None or modes & INFERENCE or (others and _has_duals(others)):
             return general(self, *rest, **kwargs)
-        level, tangent = at
-        held = tangent._array
-        if formula.declines and type(held) is BatchedArray:
+        levels = at[3]
+        if formula.declines and levels:
             return general(self, *rest, **kwargs)
         output = stock(self, *rest, **kwargs)
         raw: Any = [_raw(value) for value in others] if others else ()
         try:
-            found = formula.of_one(held, self._array, raw, output._array)
+            found = formula.of_one(len(levels), at[2], self._array, raw, output._array)
         except DeclinedError:
             return general(self, *rest, **kwargs)
-        return _finish(output, level, found, held, (held,), modes)
+        return _finish(output, at, found, at[2], None, modes)
 
     return call
 
@@ -142,36 +119,43 @@ def _of_first_two(stock: Function, formula: Formula, general: Function) -> Funct
     """The kernel where only the first two may, by a formula that leaves out those without one."""
 
     def call(self: Any, other: Any, *rest: Any, **kwargs: Any) -> Any:
-        at = first = second = held = None
+        at = first = second = None
         if self._flags & DUAL:
-            at = _tangent_of(self)
+            at = tangent_of(self)
             if at is None:
                 return general(self, other, *rest, **kwargs)
-            first = held = at[1]._array
+            first = at[2]
         if type(other) is Tensor and other._flags & DUAL:
-            by = _tangent_of(other)
-            if by is None or (at is not None and at[0] is not by[0]):
+            by = tangent_of(other)
+            if by is None:
                 return general(self, other, *rest, **kwargs)
-            at, second = by, by[1]._array
-            if type(held) is not BatchedArray:
-                held = second
-            elif type(second) is BatchedArray and second.levels != held.levels:
-                return general(self, other, *rest, **kwargs)
-        others = (*rest, *kwargs.values()) if kwargs else rest
+            second = by[2]
+            if at is None:
+                at = by
+            elif at[3] != by[3] or at[1] is not by[1]:
+                if at[1] is not by[1] or (at[3] and by[3]):
+                    return general(self, other, *rest, **kwargs)
+                if by[3]:
+                    at, first = by, led(first, len(by[3]))
+                else:
+                    second = led(second, len(at[3]))
         modes = get_state().modes
-        if at is None or modes & INFERENCE or (others and _has_duals(others)):
+        if at is None or modes & INFERENCE or (formula.declines and at[3]):
             return general(self, other, *rest, **kwargs)
-        if formula.declines and type(held) is BatchedArray:
-            return general(self, other, *rest, **kwargs)
-        output = stock(self, other, *rest, **kwargs)
-        primals = [self._array, _raw(other)]
-        if others:
-            primals += [_raw(value) for value in others]
+        if rest or kwargs:
+            others = (*rest, *kwargs.values())
+            if _has_duals(others):
+                return general(self, other, *rest, **kwargs)
+            output = stock(self, other, *rest, **kwargs)
+            primals = [self._array, *[_raw(value) for value in (other, *others)]]
+        else:
+            output = stock(self, other)
+            primals = [self._array, other._array if type(other) is Tensor else _raw(other)]
         try:
-            found = formula.of_two(held, primals, first, second, output._array)
+            found = formula.of_two(len(at[3]), primals, first, second, output._array)
         except DeclinedError:
             return general(self, other, *rest, **kwargs)
-        return _finish(output, at[0], found, held, (first, second), modes)
+        return _finish(output, at, found, first, second, modes)
 
     return call
 
@@ -183,62 +167,74 @@ def _of_any(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [*args, *kwargs.values()]
-        at = _common(values, places)
+        found = _common(values, places)
         rest = [value for place, value in enumerate(values) if place not in places]
         modes = get_state().modes
-        if at is None or modes & INFERENCE or _has_duals(rest):
+        if found is None or modes & INFERENCE or _has_duals(rest):
             return general(*args, **kwargs)
-        level, held, given = at
-        if formula.declines and type(held) is BatchedArray:
+        at, given = found
+        if formula.declines and at[3]:
             return general(*args, **kwargs)
         output = stock(*args, **kwargs)
         primals = [_raw(value) for value in values]
-        parts = _as_formula_takes(given, held, values, places, sums)
+        parts = _as_formula_takes(given, at, values, places, sums)
         try:
-            found = formula.of_any(held, primals, parts, output._array)
+            tangent = formula.of_any(len(at[3]), primals, parts, output._array)
         except DeclinedError:
             return general(*args, **kwargs)
-        return _finish(output, level, found, held, given, modes)
+        if type(tangent) is _ndarray and any(_is_lent(tangent, p[2], None) for p in given if p):
+            tangent = np.array(tangent)
+        return _finish(output, at, tangent, None, None, modes)
 
     return call
 
 
-def _common(values: list[Any], places: tuple[int, ...]) -> tuple[Level, Any, list[Any]] | None:
-    """The level of all tangents, one of them, a batched one if there is any, and all of them."""
-    level = held = None
-    given: list[Any] = []
+def _common(
+    values: list[Any], places: tuple[int, ...]
+) -> tuple[Carried, list[Carried | None]] | None:
+    """One of the tangents, a batched one if there is any, and all; None if levels differ."""
+    found: Carried | None = None
+    given: list[Carried | None] = []
     for place in places:
         value = values[place]
         for item in value if type(value) is list else (value,):
             if type(item) is not Tensor or not item._flags & DUAL:
                 given.append(None)
                 continue
-            at = _tangent_of(item)
-            if at is None or level not in (None, at[0]):
+            at = tangent_of(item)
+            if at is None:
                 return None
-            level, part = at[0], at[1]._array
-            given.append(part)
-            if type(held) is not BatchedArray:
-                held = part
-            elif type(part) is BatchedArray and part.levels != held.levels:
+            given.append(at)
+            if found is None:
+                found = at
+            elif at[1] is not found[1] or (at[3] != found[3] and at[3] and found[3]):
                 return None
-    return None if level is None else (level, held, given)
+            elif at[3]:
+                found = at
+    return None if found is None else (found, given)
 
 
 def _as_formula_takes(
-    given: list[Any], held: Any, values: list[Any], places: tuple[int, ...], sums: bool
+    given: list[Carried | None],
+    held: Carried,
+    values: list[Any],
+    places: tuple[int, ...],
+    sums: bool,
 ) -> list[Any]:
     """Tangents with zeros where there are none, unless they do without, and in lists as values."""
     found = iter(given)
+    levels = held[3]
+    k = len(levels)
 
     def one(item: Any, of_list: bool = False) -> Any:
-        part = next(found)
-        if part is not None or sums or not isinstance(item, Tensor):
-            return part
-        if of_list and type(held) is BatchedArray:  # items are joined, so every sample needs them
-            shape = held.array.shape[: len(held.levels)] + item.shape
-            return BatchedArray(np.zeros(shape, item.dtype), held.levels)
-        return zeros_like(item)._array
+        at = next(found)
+        if at is not None:
+            return at[2] if at[3] == levels else led(at[2], k)
+        if sums or not isinstance(item, Tensor):
+            return None
+        if of_list and k:  # items are joined, so every sample needs them
+            return np.zeros(held[2].shape[:k] + item.shape, item.dtype)
+        return led(zeros_like(item)._array, k)
 
     return [
         [one(item, True) for item in values[place]]
@@ -252,20 +248,24 @@ def _view(name: str, stock: Function, general: Function) -> Function:
     """The kernel of an operator that makes a view: that of a tangent is a view of the tangent."""
 
     def call(self: Any, *rest: Any, **kwargs: Any) -> Any:
-        at = _tangent_of(self) if self._flags & DUAL else None
-        if at is None or get_state().modes & INFERENCE:
+        at = tangent_of(self) if self._flags & DUAL else None
+        state = get_state()
+        if at is None or state.modes & INFERENCE:
             return general(self, *rest, **kwargs)
-        level, tangent = at
-        held = tangent._array
         output = stock(self, *rest, **kwargs)
-        if type(held) is not BatchedArray:
-            part = stock(tangent, *rest, **kwargs)
+        level, levels = at[1], at[3]
+        if not levels:
+            part = stock(self._meta.tangents[level], *rest, **kwargs)
         else:
             try:
-                array = getattr(samples(len(held.levels)), name)(held.array, *rest, **kwargs)
+                array = getattr(samples(len(levels)), name)(at[2], *rest, **kwargs)
             except DeclinedError:
                 return general(self, *rest, **kwargs)
-            part = _view_of_samples(tangent, array, (view_again, name, rest, kwargs))
+            if carry_view(output, self, at, array, state):
+                output._flags |= DUAL
+                return output
+            step = (view_again, name, rest, kwargs)
+            part = record_view(None, self._meta.tangents[level], BatchedArray(array, levels), step)
         if type(part._meta) is not type(output._meta):
             return general(self, *rest, **kwargs)  # one is a copy and the other is not
         set_beside(output, level, part)
@@ -274,92 +274,60 @@ def _view(name: str, stock: Function, general: Function) -> Function:
     return call
 
 
-def _view_of_samples(tangent: Tensor, array: Any, step: Step) -> Tensor:
-    """The tensor of an array that was made as a view of a batched tangent."""
-    held = tangent._array
-    whole, part = held.array, BatchedArray(array, held.levels)
-    base, meta = array.base, tangent._meta
-    if base is None or (base is not whole and base is not whole.base):
-        return record_view(None, tangent, part, step)
-    if meta is not None:
-        return make_view(tangent, part, step, None)
-    # As make_view does for a tensor that is no view itself.
-    made = _new(Tensor)
-    made._array = part
-    made._flags = BATCHED_FLAGS | PLAIN_VIEW
-    made._edge = None
-    share_counter(made, tangent)
-    made._meta = view = View()
-    view.base, view.step, view.edge, view.base_edge = tangent, step, None, None
-    view.version = made._counter[0]  # type: ignore[index]
-    view.creation = creation_now()
-    return made
-
-
 # --- results -------------------------------------------------------------------------------------
 
 
-def _finish(
-    output: Tensor, level: Level, found: Any, held: Any, given: Sequence[Any], modes: int
-) -> Tensor:
+def _finish(output: Tensor, at: Carried, found: Any, first: Any, second: Any, modes: int) -> Tensor:
     """Gives a new result its tangent; `found` is the array that a formula has returned.
 
-    `held` is a tangent of the arguments, a batched one if there is any, and `given` are all.
+    `at` is a tangent of the arguments, a batched one if there is any; `first` and `second` are
+    those in whose memory the new one must not be.
     """
     # Every pushed operation comes through here, so little is left to other functions.
     array = output._array
-    shape = array.shape
-    if type(held) is BatchedArray:
-        shape = held.array.shape[: len(held.levels)] + shape
-    dtype = array.dtype
-    if dtype.kind not in "fc":
+    dtype, shape, levels = array.dtype, array.shape, at[3]
+    if levels:
+        shape = at[2].shape[: len(levels)] + shape
+    if dtype is not _FLOAT64 and dtype.kind not in "fc":
         found = None  # no number of this kind has a derivative
     if (
         type(found) is not _ndarray
         or found.shape != shape
         or found.dtype is not dtype
+        or found is first
+        or found is second
+        or (found.base is not None and _is_lent(found, first, second))
         or not found.flags.c_contiguous
         or not array.flags.c_contiguous
-        or _is_lent(found, given)
     ):
-        found = _fitted(found, shape, array, given)
+        found = _fitted(found, shape, array, first, second)
         if found is None or found.shape != shape or found.dtype is not dtype:
-            return _finish_generally(output, level, found, held, modes)
-    tangent = _new(Tensor)
-    tangent._edge = tangent._counter = tangent._meta = None
-    if modes & _MARKED:  # as born_here does, for two new tensors at once
+            return _finish_generally(output, at, found, modes)
+    birth = None
+    if modes & _MARKED:  # as born_here does
         birth = birthplace.get()
-        output._counter, tangent._counter = [0, birth], [0, birth]
+        counter: list[Any] = [0, birth]
+        output._counter = counter
         if modes & MAPPING:
-            output._counter.append(ref(output))
-    if type(held) is BatchedArray:  # it varies with all levels already, and will have no others
-        tangent._array = payload = _new(BatchedArray)
-        payload.array = found
-        payload.levels = held.levels
-        tangent._flags = BATCHED_FLAGS
-    else:
-        tangent._array = found
-        tangent._flags = CPU_FLAGS
-        if modes & MAPPING:
-            tangent._counter.append(ref(tangent))  # type: ignore[union-attr]
+            counter.append(ref(output))
     output._meta = meta = Meta()
-    meta.tangents = {level: tangent}
+    meta.carried = (made, at[1], found, levels, birth)
     output._flags |= DUAL
+    if modes & MAPPING and not levels:  # a write may have to replace its memory
+        (tangent,) = meta.tangents.values()  # type: ignore[union-attr]
+        tangent._counter.append(ref(tangent))  # type: ignore[union-attr]
     return output
 
 
-def _is_lent(found: Any, given: Sequence[Any]) -> bool:
+def _is_lent(found: Any, first: Any, second: Any) -> bool:
     """Whether a new tangent lies in the memory of one that was given."""
-    owns = found.base is None
-    for part in given:
-        if part is not None:
-            array = part.array if type(part) is BatchedArray else part
-            if found is array or (not owns and np.may_share_memory(found, array)):
-                return True
+    for array in (first, second):
+        if array is not None and (found is array or np.may_share_memory(found, array)):
+            return True
     return False
 
 
-def _fitted(found: Any, shape: tuple[int, ...], result: Any, given: Sequence[Any]) -> Any:
+def _fitted(found: Any, shape: tuple[int, ...], result: Any, first: Any, second: Any) -> Any:
     """A tangent in memory of its own: samples one after the other, each as the result is.
 
     `shape` is what it should have; what has another one in the end broadcasts to it.
@@ -373,17 +341,17 @@ def _fitted(found: Any, shape: tuple[int, ...], result: Any, given: Sequence[Any
     order = layout_of(result)
     if k:
         order = (*range(k), *(k + axis for axis in order))
-    if _is_lent(found, given) or 0 in found.strides or layout_of(found) != order:
+    if _is_lent(found, first, second) or 0 in found.strides or layout_of(found) != order:
         whole, found = found, empty_in_layout(found.shape, found.dtype, order)
         np.copyto(found, whole)
     return found
 
 
-def _finish_generally(output: Tensor, level: Level, found: Any, held: Any, modes: int) -> Tensor:
+def _finish_generally(output: Tensor, at: Carried, found: Any, modes: int) -> Tensor:
     """The same for a tangent that is to be broadcast or converted, or is not there at all."""
     if modes & _MARKED:
         born_here(output)
     if found is not None:
-        tangent = wrap(BatchedArray(found, held.levels) if type(held) is BatchedArray else found)
-        finish(output, level, born_here(tangent) if modes & _MARKED else tangent)
+        tangent = wrap(BatchedArray(found, at[3]) if at[3] else found)
+        finish(output, at[1], born_here(tangent) if modes & _MARKED else tangent)
     return output

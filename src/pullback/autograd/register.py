@@ -22,6 +22,7 @@ from pullback.autograd.around import (
     view_around,
     write_around,
 )
+from pullback.autograd.carried import levels_in
 from pullback.autograd.dual import dual_kernel, follow_base
 from pullback.autograd.dual_arrays import array_kernel
 from pullback.autograd.namespaces import FORWARD, ForwardFormula, arrays, tensors
@@ -316,7 +317,7 @@ def _has_changed(tensor: Tensor) -> bool:
     flags = view.base._flags
     if flags & REQUIRES_GRAD or not flags & DUAL:
         return bool(flags & REQUIRES_GRAD)
-    own, theirs = view.tangents, view.base._meta.tangents  # type: ignore[union-attr]
+    own, theirs = levels_in(view), levels_in(view.base._meta)
     if own is None or theirs is None:
         return True
     for level in theirs:  # noqa: SIM110 - one, as a rule, for which a loop is quickest

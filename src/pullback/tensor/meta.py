@@ -22,6 +22,22 @@ OWN: Any = "own"  # the gradient of a tensor has the tensor's own dtype
 Step = tuple[Any, ...]
 
 
+class _Tangents:
+    """Makes the tangents of a tensor out of what it carries, when they are first asked for.
+
+    From then on they stand in the tensor's own state, which hides this.
+    """
+
+    def __get__(self, meta: Any, _: type) -> Any:
+        carried = None if meta is None else meta.carried
+        if carried is None:
+            return None
+        made = {carried[1]: carried[0](carried)}
+        found = vars(meta).setdefault("tangents", made)  # another thread may have made them, too
+        meta.carried = None
+        return found
+
+
 class Meta:
     """The rare state of one tensor. Most have little of it, so what is not set is in the class."""
 
@@ -34,7 +50,9 @@ class Meta:
     retains_grad = False
     reshaped = 0  # the version at which the tensor's own shape or memory last changed
     detached = False  # had a history, until detach_() took it
-    tangents: dict[Any, Tensor] | None = None  # by level; see autograd/tangents.py
+    tangents: dict[Any, Tensor] | None = _Tangents()  # type: ignore[assignment]
+    # by level; see autograd/tangents.py
+    carried: tuple[Any, ...] | None = None  # the same in a shorter form; see autograd/carried.py
 
 
 class Creation(Enum):
