@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from pullback.autograd.namespaces import tensors
-from pullback.func.vmap import vmap
+from pullback.func.vmap import map_rows, vmap
 from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = ["map_basis", "unit_vectors"]
@@ -19,12 +20,12 @@ def unit_vectors(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any]) -> li
 
     The first axis of each result counts the unit vectors.
     """
-    sizes = [int(np.prod(shape, dtype=np.int64)) for shape in shapes]
+    sizes = [prod(shape) for shape in shapes]
     total, start, parts = sum(sizes), 0, []
     for shape, size, dtype in zip(shapes, sizes, dtypes, strict=True):
-        part = np.zeros((total, size), dtype)
-        np.fill_diagonal(part[start:], 1)
-        parts.append(wrap(part.reshape(total, *shape)))
+        part = np.zeros((total, *shape), dtype)
+        part.reshape(-1)[start * size : (start + size) * size : size + 1] = 1  # a diagonal
+        parts.append(wrap(part))
         start += size
     return parts
 
@@ -34,18 +35,23 @@ def map_basis(
     basis: list[Tensor],
     chunk_size: int | None,
     randomness: str = "error",
+    out_dim: int = 0,
 ) -> list[Tensor]:
-    """Calls a function with the vectors of a basis; its results, with one more axis in front.
+    """Calls a function with the vectors of a basis; its results, with one more axis for these.
 
-    All vectors go together, or `chunk_size` of them at a time; with a chunk size of 1 the function
-    is called with plain tensors, once for each.
+    That axis is the first, or with an `out_dim` of -1 the last. The basis comes from
+    `unit_vectors`, and nobody else has it. All vectors go together, or `chunk_size` of them at a
+    time; with a chunk size of 1 the function is called with plain tensors, once for each.
     """
     count = basis[0].shape[0]
     if count == 0:
         found = fn(*(fresh(np.zeros(part.shape[1:], part.dtype)) for part in basis))
-        return [fresh(np.zeros((0, *result.shape), result.dtype)) for result in found]
+        shapes = [(*r.shape, 0) if out_dim else (0, *r.shape) for r in found]
+        return [fresh(np.zeros(s, r.dtype)) for s, r in zip(shapes, found, strict=True)]
     if (count == 1 and randomness == "error") or chunk_size == 1:
         rows = [fn(*(part[number] for part in basis)) for number in range(count)]
-        return [tensors.stack(list(column)) for column in zip(*rows, strict=True)]
-    mapped = vmap(fn, randomness=randomness, chunk_size=chunk_size)
+        return [tensors.stack(list(column), out_dim) for column in zip(*rows, strict=True)]
+    if chunk_size is None or chunk_size >= count:
+        return map_rows(fn, basis, randomness, out_dim)
+    mapped = vmap(fn, 0, out_dim, randomness, chunk_size=chunk_size)
     return mapped(*basis)  # type: ignore[no-any-return]

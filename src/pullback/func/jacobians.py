@@ -127,7 +127,7 @@ def jacfwd(
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
         columns = _Columns(func, argnums, args, kwargs, has_aux)
-        found = map_basis(columns.push, columns.basis(), chunk_size, randomness)
+        found = map_basis(columns.push, columns.basis(), chunk_size, randomness, -1)
         jacobian = pytree.unflatten(columns.results, [columns.split(c) for c in found])
         return (jacobian, columns.aux) if has_aux else jacobian
 
@@ -164,7 +164,7 @@ class _Columns:
 
     def push(self, *tangents: Tensor) -> list[Tensor]:
         """The tangents of the results; their structure and the auxiliary data are kept here."""
-        _, spec = pytree.flatten(tuple(self._args[place] for place in self._places))
+        spec = pytree.Spec(tuple, None, tuple(self._specs))
         results, found, self.results, self.aux = push(
             "jacfwd", self._call, self._leaves, list(tangents), spec, self._has_aux
         )
@@ -176,7 +176,7 @@ class _Columns:
         found = curvatures(self._call_with, self._leaves, self.basis())
         if found is None:
             return None
-        parts = iter([self.split(part) for part in found])
+        parts = iter([self.split(tensors.moveaxis(part, [0], [-1])) for part in found])
         trees = [pytree.unflatten(s, [next(parts) for _ in range(s.size)]) for s in self._specs]
         return tuple(trees) if isinstance(self._argnums, tuple) else trees[0]
 
@@ -192,13 +192,12 @@ class _Columns:
         return self._func(*given, **self._kwargs)
 
     def split(self, columns: Tensor) -> Any:
-        """The columns of one result, as a tree of Jacobians for each argument."""
-        moved = tensors.moveaxis(columns, [0], [-1])
+        """The columns of one result, along its last axis, as a tree of Jacobians by argument."""
         start, parts = 0, []
         for leaf in self._leaves:
             is_all = len(self._leaves) == 1
-            part = moved if is_all else moved[..., start : start + leaf.size]
-            parts.append(_shaped(part, columns.shape[1:] + leaf.shape))
+            part = columns if is_all else columns[..., start : start + leaf.size]
+            parts.append(_shaped(part, columns.shape[:-1] + leaf.shape))
             start += leaf.size
         flat = iter(parts)
         trees = [

@@ -21,12 +21,12 @@ from pullback.autograd.namespaces import tensors
 from pullback.autograd.view import view_of
 from pullback.errors import AutogradError, AutogradValueError
 from pullback.func.arguments import require_chunk_size, require_function
-from pullback.tensor.batched import levels_of
+from pullback.tensor.batched import batched, levels_of
 from pullback.tensor.levels import MapLevel
 from pullback.tensor.tensor import Tensor, adopt
 from pullback.utils import pytree
 
-__all__ = ["Dims", "vmap"]
+__all__ = ["Dims", "map_rows", "vmap"]
 
 Dims = Any  # an int, None, or a tree of them
 _RANDOMNESS = ("error", "different", "same")
@@ -75,6 +75,26 @@ def vmap(
         return _run_in_chunks(func, inputs, out_dims, randomness, chunk_size)
 
     return mapped
+
+
+def map_rows(
+    func: Callable[..., list[Tensor]], rows: list[Tensor], randomness: str, out_dim: int
+) -> list[Tensor]:
+    """The same for a function of tensors that returns a list of them, without trees.
+
+    The rows hold arrays that nobody else has, and the samples are along their first axis.
+    """
+    level = MapLevel(rows[0].shape[0], randomness)
+    given = [batched(part._array, (level.number,)) for part in rows]
+    with level:
+        found = func(*given)
+    name = getattr(func, "__name__", repr(func))
+    seen: set[int] = set()
+    left = []
+    for place, value in enumerate(found):
+        left.append(_left(value, out_dim, level, f"output [{place}]", name, id(value) in seen))
+        seen.add(id(value))
+    return left
 
 
 class _Inputs:
