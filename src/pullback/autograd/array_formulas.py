@@ -72,14 +72,15 @@ class Formula:
     Attributes:
         declines: whether a rule for batch axes was missing or has declined once. Then the general
             way is taken for batched tangents, so that nothing is computed twice.
+        is_linear: whether it reads neither the result nor the arguments that may have tangents.
     """
 
-    __slots__ = ("_by_element", "_is_linear", "_jvp", "_of_matrices", "declines")
+    __slots__ = ("_by_element", "_jvp", "_of_matrices", "declines", "is_linear")
 
     def __init__(self, jvp: Function, form: str):
         self._jvp = jvp
         self._by_element = form == "elementwise"
-        self._is_linear = form == "linear"
+        self.is_linear = form == "linear"
         self._of_matrices = form == "matrices"
         self.declines = False
 
@@ -93,7 +94,7 @@ class Formula:
             return self._jvp(arrays, primal, *others, tangent, result)
         if others:
             others = [led(value, k) for value in others]
-        if not self._is_linear:
+        if not self.is_linear:
             primal, result = led(primal, k), led(result, k)
         return self._by_rules(k, primal, *others, tangent, result)
 
@@ -114,7 +115,8 @@ class Formula:
             a, b = primals
             if a.ndim == b.ndim > 1:
                 return self._jvp(arrays, a, b, first, second, result)
-        return self._by_rules(k, *(led(p, k) for p in primals), first, second, led(result, k))
+        primals = [led(p, k) for p in primals]
+        return self._by_rules(k, *primals, first, second, led(result, k))
 
     def of_any(self, k: int, primals: Sequence[Any], given: Sequence[Any], result: Any) -> Any:
         """The tangent where any arguments have one; given is what the formula takes for each."""
@@ -127,7 +129,8 @@ class Formula:
             if result.size * max(counts, default=1) >= HUGE:
                 return self._by_threads(primals, parts, result)
             return self._jvp(arrays, *primals, *parts, result)
-        return self._by_rules(k, *(led(p, k) for p in primals), *given, led(result, k))
+        result = None if self.is_linear else led(result, k)
+        return self._by_rules(k, *[led(p, k) for p in primals], *given, result)
 
     def _by_threads(self, primals: Sequence[Any], parts: Sequence[Any], result: Any) -> Any:
         """The same of so many numbers that threads share the work on each product and sum."""

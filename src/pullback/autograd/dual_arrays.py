@@ -19,16 +19,16 @@ from weakref import ref
 import numpy as np
 
 from pullback.autograd.around import view_again
-from pullback.autograd.array_formulas import DeclinedError, Formula, Function, led, samples
+from pullback.autograd.array_formulas import DeclinedError, Formula, Function, led
 from pullback.autograd.carried import Carried, carry_view, made, tangent_of
 from pullback.autograd.dual import finish
 from pullback.autograd.record import record_view
 from pullback.autograd.tangents import set_beside, zeros_like
-from pullback.batching.rules import tensor_rule
+from pullback.batching.rules import array_rule, tensor_rule
 from pullback.dispatch.keys import DUAL
 from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state
 from pullback.dispatch.table import OperatorEntry
-from pullback.tensor.batched import BatchedArray
+from pullback.tensor.batched import BatchedArray, Levels
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Meta
 from pullback.tensor.tensor import Tensor, birthplace, born_here, wrap
@@ -75,7 +75,7 @@ def _raw(value: Any) -> Any:
     if type(value) is Tensor:
         return value._array
     if type(value) is list:
-        return [_raw(item) for item in value]
+        return [item._array if type(item) is Tensor else _raw(item) for item in value]
     return value
 
 
@@ -176,14 +176,20 @@ def _of_any(
         if formula.declines and at[3]:
             return general(*args, **kwargs)
         output = stock(*args, **kwargs)
-        primals = [_raw(value) for value in values]
+        unread = places if formula.is_linear else ()
+        primals = [None if p in unread else _raw(value) for p, value in enumerate(values)]
         parts = _as_formula_takes(given, at, values, places, sums)
         try:
             tangent = formula.of_any(len(at[3]), primals, parts, output._array)
         except DeclinedError:
             return general(*args, **kwargs)
-        if type(tangent) is _ndarray and any(_is_lent(tangent, p[2], None) for p in given if p):
-            tangent = np.array(tangent)
+        if type(tangent) is _ndarray:
+            owns = tangent.base is None
+            for part in given:
+                if part is not None and (
+                    part[2] is tangent or (not owns and np.may_share_memory(tangent, part[2]))
+                ):
+                    tangent = np.array(tangent)
         return _finish(output, at, tangent, None, None, modes)
 
     return call
@@ -194,6 +200,8 @@ def _common(
 ) -> tuple[Carried, list[Carried | None]] | None:
     """One of the tangents, a batched one if there is any, and all; None if levels differ."""
     found: Carried | None = None
+    level: Any = None
+    levels: Levels = ()
     given: list[Carried | None] = []
     for place in places:
         value = values[place]
@@ -205,12 +213,12 @@ def _common(
             if at is None:
                 return None
             given.append(at)
-            if found is None:
-                found = at
-            elif at[1] is not found[1] or (at[3] != found[3] and at[3] and found[3]):
+            if at[1] is level and at[3] is levels:  # as a rule, from the second one on
+                continue
+            if found is None or (at[1] is level and not levels):
+                found, level, levels = at, at[1], at[3]
+            elif at[1] is not level or (at[3] and at[3] != levels):
                 return None
-            elif at[3]:
-                found = at
     return None if found is None else (found, given)
 
 
@@ -222,30 +230,37 @@ def _as_formula_takes(
     sums: bool,
 ) -> list[Any]:
     """Tangents with zeros where there are none, unless they do without, and in lists as values."""
-    found = iter(given)
+    start, levels, parts = 0, held[3], []
+    for place in places:
+        value = values[place]
+        is_list = type(value) is list
+        items = value if is_list else [value]
+        some = given[start : start + len(items)]
+        start += len(items)
+        found = [
+            at[2] if at is not None and at[3] is levels else _part(at, item, held, sums, is_list)
+            for at, item in zip(some, items, strict=True)
+        ]
+        parts.append(found if is_list else found[0])
+    return parts
+
+
+def _part(at: Carried | None, item: Any, held: Carried, sums: bool, of_list: bool) -> Any:
+    """One tangent, beside a batched one as it must then be; zeros if there is none."""
     levels = held[3]
     k = len(levels)
-
-    def one(item: Any, of_list: bool = False) -> Any:
-        at = next(found)
-        if at is not None:
-            return at[2] if at[3] == levels else led(at[2], k)
-        if sums or not isinstance(item, Tensor):
-            return None
-        if of_list and k:  # items are joined, so every sample needs them
-            return np.zeros(held[2].shape[:k] + item.shape, item.dtype)
-        return led(zeros_like(item)._array, k)
-
-    return [
-        [one(item, True) for item in values[place]]
-        if type(values[place]) is list
-        else one(values[place])
-        for place in places
-    ]
+    if at is not None:
+        return at[2] if at[3] == levels else led(at[2], k)
+    if sums or not isinstance(item, Tensor):
+        return None
+    if of_list and k:  # items are joined, so every sample needs them
+        return np.zeros(held[2].shape[:k] + item.shape, item.dtype)
+    return led(zeros_like(item)._array, k)
 
 
 def _view(name: str, stock: Function, general: Function) -> Function:
     """The kernel of an operator that makes a view: that of a tangent is a view of the tangent."""
+    batched: Any = None  # its rule for batch axes, once it is needed
 
     def call(self: Any, *rest: Any, **kwargs: Any) -> Any:
         at = tangent_of(self) if self._flags & DUAL else None
@@ -257,9 +272,11 @@ def _view(name: str, stock: Function, general: Function) -> Function:
         if not levels:
             part = stock(self._meta.tangents[level], *rest, **kwargs)
         else:
-            try:
-                array = getattr(samples(len(levels)), name)(at[2], *rest, **kwargs)
-            except DeclinedError:
+            nonlocal batched
+            if batched is None:
+                batched = array_rule(f"pullback::{name}") or _decline
+            array = batched(len(levels), at[2], *rest, **kwargs)
+            if array is NotImplemented:
                 return general(self, *rest, **kwargs)
             if carry_view(output, self, at, array, state):
                 output._flags |= DUAL
@@ -272,6 +289,11 @@ def _view(name: str, stock: Function, general: Function) -> Function:
         return output
 
     return call
+
+
+def _decline(*_: Any, **__: Any) -> Any:
+    """In the place of a missing rule."""
+    return NotImplemented
 
 
 # --- results -------------------------------------------------------------------------------------

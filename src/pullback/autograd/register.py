@@ -334,8 +334,9 @@ def refreshing(operator: Any) -> Function:
         flags = 0
         for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is Tensor:
-                flags |= value._flags
-                if value._flags & PLAIN_VIEW and _has_changed(value):
+                own = value._flags
+                flags |= own
+                if own & PLAIN_VIEW and _has_changed(value):
                     flags |= _looked_after(value)
             elif type(value) is list:
                 for tensor in value:

@@ -34,6 +34,8 @@ __all__ = [
 Array = NDArray[Any]
 
 _FLOAT64 = np.dtype(np.float64)
+_BLAS = "fdFD"  # what the BLAS library knows
+_FEW = 64  # elements of a stack, from which one product and two reshapes beat a loop of NumPy's
 _LARGE = 2048  # elements, from which it is worth looking at the shapes of a stack
 _SHARED_ALREADY = 1 << 18  # multiplications in a product, from which OpenBLAS has threads share it
 _CALL = 1000  # multiplications in the time that a call of the BLAS library takes
@@ -43,7 +45,14 @@ _SHARE = 1 << 20  # multiplications, some 100 microseconds, that are worth a thr
 def matmul(a: Array, b: Array) -> Any:
     """The product of matrices; vectors stand for one row or column, other axes broadcast."""
     try:
-        if a.ndim > 2 and a.size > _LARGE:
+        ndim = a.ndim
+        if b.ndim == 2 and ndim > 1 and (dtype := a.dtype) is b.dtype and dtype.char in _BLAS:
+            # The method takes half of what np.matmul takes where matrices are small.
+            if ndim == 2:
+                return a.dot(b)
+            if _FEW < a.size <= _LARGE and a.flags.c_contiguous and a.shape[-1] == b.shape[0]:
+                return a.reshape(-1, b.shape[0]).dot(b).reshape(*a.shape[:-1], b.shape[1])
+        if ndim > 2 and a.size > _LARGE:
             return _matmul_of_stacks(a, b)
         return np.matmul(a, b)
     except (ValueError, AttributeError):  # of a Python number, which has no axes
