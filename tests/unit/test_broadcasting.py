@@ -7,11 +7,13 @@ import pytest
 
 import pullback as pb
 from pullback.kernels.broadcasting import (
+    HUGE,
     PRODUCT,
     axes_to,
     combine,
     product_to,
     sum_first,
+    sum_huge,
     twice_product,
 )
 
@@ -223,3 +225,14 @@ def test_columns_and_short_vectors_are_summed_to_one_element():
     ((column * one).sum() + (row * one).sum()).backward()
     assert one.grad.tolist() == [6.0]
     assert one.grad.shape == (1,)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, (1, 2), (0, 2), (-1, 1)])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_threads_share_a_sum(axis: int | tuple[int, ...], keepdims: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(7, 300, 400))
+    assert x.size >= HUGE
+    expected = x.sum(axis=axis, keepdims=keepdims)
+    for found in (sum_huge(x, axis, keepdims), pb.sum(pb.tensor(x), axis, keepdims).numpy()):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)

@@ -88,7 +88,7 @@ def map_rows(
     given = [batched(part._array, (level.number,)) for part in rows]
     with level:
         found = func(*given)
-    name = getattr(func, "__name__", repr(func))
+    name = getattr(func, "__name__", type(func).__name__)
     seen: set[int] = set()
     left = []
     for place, value in enumerate(found):

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
 from pullback.kernels.threads import get_num_threads, share, spread
@@ -26,6 +27,7 @@ __all__ = [
     "product_to",
     "sum_all",
     "sum_first",
+    "sum_huge",
     "twice_product",
 ]
 
@@ -150,6 +152,27 @@ def sum_first(x: _Array) -> Any:
     whole = length - length % _BLOCK
     blocks = np.matmul(ones, x[:whole].reshape(whole // _BLOCK, _BLOCK, x.shape[1]))
     return sum_first(blocks) + np.matmul(ones[: length - whole], x[whole:])
+
+
+def sum_huge(x: _Array, axis: Any, keepdims: bool) -> Any:
+    """The sum over some axes, each thread taking a stretch of the first one if that is kept.
+
+    >>> sum_huge(np.ones((2, 3)), 1, False)
+    array([3., 3.])
+    """
+    reduce: Any = np.add.reduce  # NumPy's types do not know a keepdims that may be either
+    axes = normalize_axis_tuple(axis, x.ndim)
+    workers = min(get_num_threads(), x.size // (HUGE // 2), len(x))
+    if workers < 2 or 0 in axes or x.dtype.kind not in "fc" or not x.flags.c_contiguous:
+        return reduce(x, axis, keepdims=keepdims)
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes]
+    total = np.empty(shape, x.dtype)
+
+    def run(low: int, high: int) -> None:
+        reduce(x[low:high], axes, out=total[low:high], keepdims=keepdims)
+
+    share(run, len(x), workers)
+    return total
 
 
 def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:

@@ -43,6 +43,8 @@ __all__ = [
 Array = NDArray[Any]
 Indices = Sequence[Array | None]
 
+_INTP = np.dtype(np.intp)
+
 
 def getitem(x: Array, index: Any) -> Array:
     """Basic indexing; an array even where NumPy would return a scalar."""
@@ -64,6 +66,11 @@ def _whole(indices: Indices) -> tuple[Any, ...]:
 
 def index(x: Array, indices: Indices) -> Array:
     """The elements at arrays of integers or truth values."""
+    if len(indices) > 1 and type(last := indices[-1]) is np.ndarray and last.dtype is _INTP:
+        axis = len(indices) - 1
+        if all(i is None for i in indices[:axis]):
+            # In less time, and with the picked axes in their place in memory, too.
+            return x.take(last, axis)
     return np.asarray(x[_whole(indices)])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pullback.errors import UnsupportedDtypeError
-from pullback.kernels.broadcasting import combine
+from pullback.kernels.broadcasting import HUGE, combine, sum_huge
 from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.kernels.threads import LARGE, spread
 
@@ -70,6 +70,8 @@ def sum(
     """The sum over some axes, or all."""
     if type(axis) is list:
         axis = axes_of(axis)
+    if axis is not None and type(x) is np.ndarray and x.size >= HUGE and dtype is None:
+        return sum_huge(x, axis, keepdims)
     return _add.reduce(x, axis, dtype, keepdims=keepdims)
 
 
