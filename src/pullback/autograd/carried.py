@@ -41,7 +41,7 @@ def tangent_of(tensor: Tensor) -> Carried | None:
     levels = carried[3]
     if not carried[1].alive or (levels and len(levels) != len(active_levels())):
         return None
-    if carried[0] is made_view and not _is_plain(carried[4]._meta, carried[1]):
+    if carried[0] is _made_view and not _is_plain(carried[4]._meta, carried[1]):
         return None
     return carried
 
@@ -85,7 +85,7 @@ def made(carried: Carried) -> Tensor:
     return tangent
 
 
-def made_view(carried: Carried) -> Tensor:
+def _made_view(carried: Carried) -> Tensor:
     """The tensor of the tangent of a view, as it would have been made with the view."""
     _, level, array, levels, base, step, state, version = carried
     whole = base._meta.tangents.get(level)
@@ -109,10 +109,10 @@ def carry_view(output: Tensor, of: Tensor, at: Carried, array: Any, state: State
         return False
     level, root = at[1], view.base
     whole: Any = root._meta
-    if root is not of and at[0] is not made_view:
+    if root is not of and at[0] is not _made_view:
         return False  # its tangent need not be a view of the base's
     version = 0 if whole.carried is not None else version_of(whole.tangents[level])[0]
-    view.carried = (made_view, level, array, at[3], root, view.step, state, version)
+    view.carried = (_made_view, level, array, at[3], root, view.step, state, version)
     return True
 
 
