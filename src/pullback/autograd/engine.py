@@ -42,7 +42,14 @@ from pullback.autograd.samples import settled
 from pullback.autograd.sequence import run_in_sequence
 from pullback.autograd.traversal import count_dependencies, is_in_order, needed_nodes
 from pullback.autograd.turns import give_back, take
-from pullback.dispatch.modes import TRANSFORM, AutoGradMode, get_state, set_state, with_grad_mode
+from pullback.dispatch.modes import (
+    TRANSFORM,
+    AutoGradMode,
+    State,
+    get_state,
+    set_state,
+    with_grad_mode,
+)
 from pullback.errors import AutogradError
 from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.payload import Payload
@@ -103,6 +110,7 @@ class GraphTask:
     handed: Any = None  # tensors that code of the user's has seen, see handed.py
     starts: Sequence[tuple[Node, int, Tensor]] = ()  # the roots whose gradients were given
     payloads = False  # whether gradients may hold something else than arrays
+    before: State | None = None  # the thread's, if the pass has been announced
     roots: list[Node]
 
     def __init__(self, *, create_graph: bool, retain_graph: bool):
@@ -180,10 +188,34 @@ class GraphTask:
         )
 
     def _run_plainly(self, progress: Progress) -> None:
-        """Runs the pass without a word, unless it meets code of the user's, which could ask."""
-        progress = self._run_in_sequence(progress, is_known=False)
-        if progress[0]:
-            self.run_openly(None, lambda: progress)
+        """Runs the pass without a word, until it meets code of the user's, which could ask."""
+        try:
+            progress = self._run_in_sequence(progress, self.announce)
+            if progress[0]:
+                self.run_openly(None, lambda: progress)
+            else:
+                self.call_back()
+        finally:
+            self.withdraw()
+
+    def announce(self) -> None:
+        """Makes this the pass that the thread is in, for code of the user's that is to run."""
+        self.before = state = get_state()
+        set_graph_task(self)
+        # What formulas make and write to is no business of the transforms around the pass.
+        set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
+
+    def withdraw(self) -> None:
+        """Ends what ``announce`` began, if it did."""
+        if self.before is not None:
+            set_graph_task(None)
+            set_state(self.before)  # exactly: a hook may have changed the mode for good
+
+    def call_back(self) -> None:
+        """Calls what was queued for the end of the pass."""
+        for callback in self.callbacks or ():  # may grow while it runs
+            with AutoGradMode(False):
+                callback()
 
     def run_openly(self, outer: GraphTask | None, begin: Callable[[], Progress]) -> None:
         """Runs the pass, or what is left of it, as the one that this thread is in."""
@@ -204,18 +236,16 @@ class GraphTask:
 
     def _run_rest(self, progress: Progress) -> None:
         if self._is_sequential():
-            progress = self._run_in_sequence(progress, is_known=True)
+            progress = self._run_in_sequence(progress, None)
         if progress[0]:
             self._run_when_ready(*progress)
-        for callback in self.callbacks or ():  # may grow while it runs
-            with AutoGradMode(False):
-                callback()
+        self.call_back()
 
-    def _run_in_sequence(self, progress: Progress, is_known: bool) -> Progress:
+    def _run_in_sequence(self, progress: Progress, announce: Callable[[], None] | None) -> Progress:
         """Runs nodes by their numbers, then leaves; what is left needs another way."""
         waiting, buffers, owned = progress
         waiting, leaves = run_in_sequence(
-            waiting, buffers, owned, self.needed, self.retain_graph, is_known
+            waiting, buffers, owned, self.needed, self.retain_graph, announce
         )
         captures = self.captures
         for leaf in leaves:
@@ -293,21 +323,38 @@ def run_from(root: Node, seed: Any, keep: bool) -> None:
     """
     buffers: Buffers = {root: seed}
     owned: set[Node] = set()
+    task: GraphTask | None = None
+
+    def announce() -> None:
+        nonlocal task
+        task = _task_from(root, keep)
+        task.announce()
+
     if not keep:
         take(root, buffers)
     quiet = begin_quiet()
     try:
-        waiting, leaves = run_in_sequence([root], buffers, owned, None, keep, False)
+        waiting, leaves = run_in_sequence([root], buffers, owned, None, keep, announce)
         if waiting:
-            task = GraphTask(create_graph=False, retain_graph=keep)
-            task.roots = [root]
-            task.run_openly(None, lambda: (waiting, buffers, owned))
+            rest = task or _task_from(root, keep)
+            rest.run_openly(None, lambda: (waiting, buffers, owned))
         for leaf in leaves:
             leaf.accumulate(arrays, buffers[leaf], leaf in owned)
+        if task is not None and not waiting:
+            task.call_back()
     finally:
+        if task is not None:
+            task.withdraw()
         end_quiet(quiet)
         if not keep:
             give_back(root)
+
+
+def _task_from(root: Node, keep: bool) -> GraphTask:
+    """The everyday pass as one that can be asked for."""
+    task = GraphTask(create_graph=False, retain_graph=keep)
+    task.roots = [root]
+    return task
 
 
 def _run_in_thread(run: Callable[[Progress], None], progress: Progress) -> None:

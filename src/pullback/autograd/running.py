@@ -1,8 +1,9 @@
 """Which backward pass a thread is in, as far as code of the user's can ask.
 
 A pass over nodes of operators alone runs no such code, so it does not even say that it runs. It
-begins to say so when it meets a hook or a function of the user's; what finds out only then that it
-is about to call one raises ``NeedsPassError``.
+begins to say so when it meets a function of the user's. Hooks need more than that: where a pass
+meets one, or finds out late that it is about to call it, it raises ``NeedsPassError`` and goes on
+in another way.
 """
 
 from __future__ import annotations

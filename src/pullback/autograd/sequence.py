@@ -31,18 +31,19 @@ def run_in_sequence(
     owned: set[Node],
     needed: set[Node] | None,
     keep: bool,
-    is_known: bool,
+    announce: Callable[[], None] | None,
 ) -> tuple[list[Node], list[AccumulateGrad]]:
     """Runs nodes on raw arrays, last recorded first, until something needs more than the order.
 
     Returns the nodes that are left and, if there are none, the leaves that have got gradients.
-    `is_known` says whether code of the user's may be called, which can ask for the pass it is in.
+    Code of the user's can ask for the pass that it is in, so `announce` is called before the first
+    of it; None says that this has been done.
 
     One round costs as much as everything else in the backward pass of a small operation, so the
     common case stands here in full. The node that comes next keeps its gradient in a local.
     """
     leaves: list[AccumulateGrad] = []
-    heap: list[tuple[int, Node]] = []
+    heap: list[tuple[int, Any]] = []
     is_watched = False
     for other in waiting:
         if type(other) is AccumulateGrad:
@@ -58,11 +59,18 @@ def run_in_sequence(
             try:
                 if node._hooks is not None:
                     raise NeedsPassError
-                if grad is not None and (node._is_plain or (is_known and not node._rewrites)):
+                if grad is not None and (
+                    node._is_plain or (announce is None and not node._rewrites)
+                ):
                     results = node.run(arrays, grad, keep)
                 else:
                     is_exact = False
-                    results = _run_special(node, grad, buffers, owned, keep, is_known)
+                    if announce is not None and not (
+                        node._is_plain or (node._rewrites and node.is_ours)
+                    ):
+                        announce()
+                        announce = None
+                    results = _run_special(node, grad, buffers, owned, keep)
             except BaseException as error:
                 buffers[node] = grad
                 if isinstance(error, NeedsPassError):
@@ -159,23 +167,21 @@ def _finish_leaves(
 
 
 def _run_special(
-    node: Any, grad: Any, buffers: Buffers, owned: set[Node], keep: bool, is_known: bool
+    node: Any, grad: Any, buffers: Buffers, owned: set[Node], keep: bool
 ) -> tuple[Any, ...]:
     """What few nodes need: a gradient of None, a write to a view, code of the user's."""
-    if grad is not None and node._rewrites and (node.is_ours or is_known):
-        results: tuple[Any, ...] = node.run_on(grad, node in owned, keep)
-        base = node._edge0 if node._arity else node._edges[node.place]
-        if type(base) is Output:
-            base = base.node
-        before = [node_of(edge) for edge in node._edges[: node.place]] if node.place else ()
-        if base is not None and base not in buffers and base not in before:
-            owned.add(base)  # what it gets is new, or was ours
-        return results
-    if not (is_known or node._is_plain or (node._rewrites and node.is_ours)):
-        raise NeedsPassError
     if grad is None:
-        results = node.backward(arrays, *[None] * node._outputs)
+        results: tuple[Any, ...] = node.backward(arrays, *[None] * node._outputs)
         if not keep:
             node.release()
         return results
-    return node.run(arrays, grad, keep)  # type: ignore[no-any-return]
+    if not node._rewrites:
+        return node.run(arrays, grad, keep)  # type: ignore[no-any-return]
+    results = node.run_on(grad, node in owned, keep)
+    base = node._edge0 if node._arity else node._edges[node.place]
+    if type(base) is Output:
+        base = base.node
+    before = [node_of(edge) for edge in node._edges[: node.place]] if node.place else ()
+    if base is not None and base not in buffers and base not in before:
+        owned.add(base)  # what it gets is new, or was ours
+    return results
