@@ -129,3 +129,26 @@ def test_shown_gradients_are_not_kept_by_the_pass(pb):
         y.register_hook(hook)
     y.sum().backward()
     assert len(seen) <= 3
+
+
+def test_parts_are_not_added_to_a_gradient_that_others_hold(pb):
+    w, v = pb.leaf(1.0, 2.0, 3.0), pb.leaf(4.0, 5.0, 6.0)
+    y = w * 1
+    parts = y[0] + y[1] * 2 + y[0] * 3  # recorded first, so their gradients arrive last
+    z = y + v  # both get one and the same array
+    seed = pb.tensor([1.0, 1.0, 1.0])
+    pb.backward([z, parts], [seed, pb.tensor(1.0)])
+    assert seed.tolist() == [1.0, 1.0, 1.0]
+    assert v.grad.tolist() == [1.0, 1.0, 1.0]
+    assert w.grad.tolist() == [5.0, 3.0, 1.0]
+
+
+def test_parts_are_added_where_they_are_asked_for(pb):
+    w, v = pb.leaf(1.0, 2.0, 3.0), pb.leaf(2.0, 3.0)
+    total = sum(w[i] * w[i] for i in range(3)) + sum(v[i] for i in (0, 1, 0))
+    for _ in range(2):
+        (grad,) = pb.grad(total, [v], retain_graph=True)
+        assert grad.tolist() == [2.0, 1.0]
+    (grad,) = pb.grad(total, [w])
+    assert grad.tolist() == [2.0, 4.0, 6.0]
+    assert v.grad is None

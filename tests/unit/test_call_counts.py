@@ -26,8 +26,8 @@ BACKWARD = {"call": 1.0, "c_call": 0.6}
 # Calls of a backward pass beside those of its operations.
 PASS = {"call": 13, "c_call": 14}
 # Calls of one more row read by indexing, and of one more written to, each with its backward.
-READ = {"call": 14, "c_call": 11}
-WRITE = {"call": 7, "c_call": 5}
+READ = {"call": 11, "c_call": 11}
+WRITE = {"call": 5, "c_call": 5}
 MARGIN = 1.05
 
 SHORT, LONG = 5, 25

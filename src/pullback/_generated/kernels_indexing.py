@@ -17,7 +17,7 @@ from pullback.autograd.node import (
     TwoEdges,
     get_following,
 )
-from pullback.autograd.part import Part
+from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
     FLOAT64,
@@ -148,7 +148,7 @@ class GatherBackward0(OneEdge):
         node.index = FREED
 
 
-class GetitemBackward0(OneEdge):
+class GetitemBackward0(PartNode):
     """getitem(Tensor(a) self, __torch__.torch.classes.pullback.Index index) -> Tensor(a)
 
     self: getitem_backward(grad, self.shape, index)

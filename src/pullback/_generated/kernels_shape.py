@@ -17,7 +17,7 @@ from pullback.autograd.node import (
     TwoEdges,
     get_following,
 )
-from pullback.autograd.part import Part
+from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
     FLOAT64,

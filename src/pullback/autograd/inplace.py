@@ -20,7 +20,7 @@ import numpy as np
 from pullback.autograd.level import check_capture
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
-from pullback.autograd.node import Edge, Node, Output, edge_to, get_following
+from pullback.autograd.node import Edge, Node, Output, edge_to, get_following, node_of
 from pullback.autograd.view import (
     edge_of,
     is_left_behind,
@@ -195,7 +195,7 @@ class CopySlices(Node):
 
     __slots__ = ("_edges", "fn", "layout", "maker", "number", "place", "step")
     _saves: ClassVar[tuple[str, ...]] = ("fn", "step")
-    _rewrites: ClassVar[bool] = True
+    _sees_buffers: ClassVar[bool] = True
 
     def __init__(self, base: Tensor, step: Step, fn: Node, place: int, number: int):
         self.fn = fn
@@ -252,10 +252,17 @@ class CopySlices(Node):
             return (None,) * len(self._edges)
         return self._replace(xp, xp.in_layout(grad, self.layout))
 
-    def run_on(self, grad: Any, is_owned: bool, keep: bool) -> tuple[Any, ...]:
+    def run_on(
+        self, grad: Any, buffers: dict[Node, Any], owned: set[Node], keep: bool
+    ) -> tuple[Any, ...]:
         """``run`` on a gradient that may be written to if nobody else holds it."""
-        if not (is_owned and type(grad) is _ndarray and layout_of(grad) == self.layout):
+        if not (self in owned and type(grad) is _ndarray and layout_of(grad) == self.layout):
             grad = arrays.in_layout(grad, self.layout)
+        base = node_of(self._edges[self.place])
+        if base is not None and base not in buffers:
+            before = [node_of(edge) for edge in self._edges[: self.place]]
+            if base not in before:
+                owned.add(base)  # what it gets is new, or was ours
         fn = self.fn
         if fn._outputs != 1:
             results = self._replace(arrays, grad)

@@ -38,8 +38,9 @@ class CopyItem(TwoEdges):
 
     __slots__ = ("index", "write")
     _saves: ClassVar[tuple[str, ...]] = ("index",)
-    _is_plain: ClassVar[bool] = False  # it is to be told whether the gradient may be written to
-    _rewrites: ClassVar[bool] = True
+    _is_plain: ClassVar[bool] = False  # it writes to gradients, which not every pass allows
+    _is_direct: ClassVar[bool] = False
+    _sees_buffers: ClassVar[bool] = True
     is_ours: ClassVar[bool] = True
     place: ClassVar[int] = 0
     number: ClassVar[int] = 0
@@ -70,20 +71,31 @@ class CopyItem(TwoEdges):
         if grad is None:
             return None, None
         if xp is arrays:
-            return self.run_on(grad, False, True)
+            return self.run_on(grad, {}, set(), True)
         whole = xp.in_layout(grad, tuple(range(len(self._shape))))
         part = self.replay(xp, whole)
         new = xp.clone(part)
         xp.copy_(part, xp.zeros_like(part))
         return whole, new
 
-    def run_on(self, grad: Any, is_owned: bool, keep: bool) -> tuple[Any, ...]:  # noqa: ARG002
+    def run_on(
+        self,
+        grad: Any,
+        buffers: dict[Node, Any],
+        owned: set[Node],
+        keep: bool,  # noqa: ARG002
+    ) -> tuple[Any, ...]:
         """``run`` on a gradient that may be written to if nobody else holds it."""
         index = self.index
-        if self._edge0 is None:  # the base had no history, so the rest of its gradient is lost
+        base = self._edge0
+        if base is None:  # the tensor had no history, so the rest of its gradient is lost
             return None, np.array(grad[index])
-        if not is_owned or type(grad) is not _ndarray:
+        if self not in owned or type(grad) is not _ndarray:
             grad = np.array(grad)
+        if type(base) is Output:
+            base = base.node
+        if base not in buffers:
+            owned.add(base)  # what it gets is new, or was ours
         part = grad[index]
         new = None if self._edge1 is None else part.copy()
         part.fill(0)

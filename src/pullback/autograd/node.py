@@ -204,8 +204,10 @@ class Node:
     _is_exact: ClassVar[bool] = False
     # Whether every gradient that ``run`` returns is a new array, which nobody else holds.
     _makes_new: ClassVar[bool] = False
-    # Whether it writes to the gradient that it gets where nobody else holds that: see ``run_on``.
-    _rewrites: ClassVar[bool] = False
+    # Whether nothing stands against ``run``: that it calls no code of the user's, nor has a way of
+    # its own, ``run_on``, for passes that let it see the other gradients on their way.
+    _is_direct: ClassVar[bool] = False
+    _sees_buffers: ClassVar[bool] = False
     # Whether it is a write that leaves nothing of the old value, whose gradient then is zero.
     _erases: ClassVar[bool] = False
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.
@@ -283,6 +285,7 @@ class OperatorNode(Node):
 
     __slots__ = ()
     _is_plain: ClassVar[bool] = True
+    _is_direct: ClassVar[bool] = True
 
 
 class OneEdge(OperatorNode):

@@ -6,14 +6,34 @@ The engine adds a part to the whole gradient in its place, so the work is that o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Part"]
+from pullback.autograd.node import Node, OneEdge
+
+__all__ = ["Part", "PartNode", "add_part"]
 
 _ndarray = np.ndarray
+
+
+def add_part(whole: NDArray[Any], index: Any, grad: Any) -> None:
+    """Adds to the elements at a basic index.
+
+    >>> whole = np.zeros(3)
+    >>> add_part(whole, (1, ...), np.float64(2.0))
+    >>> whole
+    array([0., 2., 0.])
+    """
+    if type(grad) is _ndarray:
+        part = whole[index]
+        if type(part) is _ndarray:
+            part += grad
+            return
+    elif index and index[-1] is Ellipsis:
+        index = index[:-1]  # numbers are added several times as fast as arrays of one element
+    whole[index] += grad
 
 
 class Part:
@@ -44,12 +64,25 @@ class Part:
 
     def add_to(self, whole: NDArray[Any]) -> None:
         """Adds the part to a gradient that may be written to."""
-        grad, index = self.grad, self.index
-        if type(grad) is _ndarray:
-            part = whole[index]
-            if type(part) is _ndarray:
-                part += grad
-                return
-        elif index and index[-1] is Ellipsis:
-            index = index[:-1]  # numbers are added several times as fast as arrays of one element
-        whole[index] += grad
+        add_part(whole, self.index, self.grad)
+
+
+class PartNode(OneEdge):
+    """The node of an operator that takes a part of a tensor, whose ``run`` returns a `Part`."""
+
+    __slots__ = ()
+    _is_direct: ClassVar[bool] = False
+    _sees_buffers: ClassVar[bool] = True
+
+    index: Any
+
+    def run_on(
+        self, grad: Any, buffers: dict[Node, Any], owned: set[Node], keep: bool
+    ) -> tuple[Any, ...]:
+        """Adds the gradient to that of the whole at once, if there is one that is ours."""
+        target: Any = self._edge0
+        held = buffers.get(target)
+        if type(held) is not _ndarray or target not in owned or grad.dtype is not held.dtype:
+            return self.run(None, grad, keep)
+        add_part(held, self.index, grad)
+        return ()

@@ -60,17 +60,20 @@ def run_in_sequence(
                 if node._hooks is not None:
                     raise NeedsPassError
                 if grad is not None and (
-                    node._is_plain or (announce is None and not node._rewrites)
+                    node._is_direct or (announce is None and not node._sees_buffers)
                 ):
                     results = node.run(arrays, grad, keep)
                 else:
                     is_exact = False
                     if announce is not None and not (
-                        node._is_plain or (node._rewrites and node.is_ours)
+                        node._is_plain or (node._sees_buffers and node.is_ours)
                     ):
                         announce()
                         announce = None
-                    results = _run_special(node, grad, buffers, owned, keep)
+                    if grad is not None and node._sees_buffers:
+                        results = node.run_on(grad, buffers, owned, keep)
+                    else:
+                        results = _run_special(node, grad, keep)
             except BaseException as error:
                 buffers[node] = grad
                 if isinstance(error, NeedsPassError):
@@ -166,22 +169,11 @@ def _finish_leaves(
             leaf.accumulate(arrays, buffers.pop(leaf), leaf in owned)
 
 
-def _run_special(
-    node: Any, grad: Any, buffers: Buffers, owned: set[Node], keep: bool
-) -> tuple[Any, ...]:
-    """What few nodes need: a gradient of None, a write to a view, code of the user's."""
-    if grad is None:
-        results: tuple[Any, ...] = node.backward(arrays, *[None] * node._outputs)
-        if not keep:
-            node.release()
-        return results
-    if not node._rewrites:
-        return node.run(arrays, grad, keep)  # type: ignore[no-any-return]
-    results = node.run_on(grad, node in owned, keep)
-    base = node._edge0 if node._arity else node._edges[node.place]
-    if type(base) is Output:
-        base = base.node
-    before = [node_of(edge) for edge in node._edges[: node.place]] if node.place else ()
-    if base is not None and base not in buffers and base not in before:
-        owned.add(base)  # what it gets is new, or was ours
+def _run_special(node: Node, grad: Any, keep: bool) -> tuple[Any, ...]:
+    """What few nodes need: a gradient of None, code of the user's."""
+    if grad is not None:
+        return node.run(arrays, grad, keep)
+    results = node.backward(arrays, *[None] * node._outputs)
+    if not keep:
+        node.release()
     return results

@@ -126,7 +126,11 @@ def edge_of(tensor: Tensor) -> Edge:
         return edge
     view = tensor._meta
     if type(view) is not View:
-        return leaf_edge(tensor) if tensor._flags & REQUIRES_GRAD else None
+        if not tensor._flags & REQUIRES_GRAD:
+            return None
+        # A leaf that is used again has its accumulator, which takes no further call.
+        known = None if view is None or view.accumulator is None else view.accumulator()
+        return leaf_edge(tensor) if known is None else known
     counter = tensor._counter
     if type(counter) is not list or counter[0] != view.version:
         refresh(tensor)

@@ -41,7 +41,7 @@ IN_FUNCTIONS = _words(
 """What the public function of an operator reads beside its arguments."""
 
 IN_KERNELS = IN_FUNCTIONS | _words(
-    "EDGED FLOAT64 FREED LARGE ManyEdges OneEdge PRODUCT Part RECORDED_FLAGS TwoEdges "
+    "EDGED FLOAT64 FREED LARGE ManyEdges OneEdge PRODUCT Part PartNode RECORDED_FLAGS TwoEdges "
     "WIDE all array base check_inplace combine edge edge_of first_array get_following grad "
     "grad_input_mask grads keep len map ndarray new_tensor node np number pullback record_inplace "
     "record_view record_views recorded recorded_list recorded_several result results "

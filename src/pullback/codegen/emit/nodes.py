@@ -34,7 +34,7 @@ def emit_node(op: Emitted) -> str:
     if _returns_list(op):
         slots.append("_outputs")  # as many as the list has tensors
     formulas = [f"{', '.join(d.var_names)}: {d.original_formula}" for d in op.derivatives]
-    text = f"class {info.op}({_BASES[arity_of(op)]}):\n"
+    text = f"class {info.op}({_base(op)}):\n"
     text += indent(docstring(str(op.schema), formulas)) + "\n\n"
     text += indent(wrapped_call("__slots__ = (", [quoted(s) for s in slots], _end(slots), 4)) + "\n"
     if saved:
@@ -72,6 +72,13 @@ def emit_node(op: Emitted) -> str:
     if op.saved("outputs"):
         text += "\n" + indent(_save_outputs(op))
     return text
+
+
+def _base(op: Emitted) -> str:
+    """The class that nodes with such edges derive from; what returns a `Part` has its own."""
+    if any(d.formula.startswith("getitem_backward(grad,") for d in op.derivatives):
+        return "PartNode"
+    return _BASES[arity_of(op)]
 
 
 def _save_outputs(op: Emitted) -> str:
