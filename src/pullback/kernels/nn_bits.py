@@ -43,9 +43,9 @@ def keep_above(x: Array, y: Array, bound: float) -> Array:
     bits = _BITS.get(x.dtype) if isinstance(x, np.ndarray) and x.shape == y.shape else None
     if bits is None:
         return keep(~(y <= bound), x)
-    result = np.empty(x.shape, bits)
-    np.less_equal(y, bound, out=result)  # 1 where nothing is kept
-    result -= 1  # all bits where something is
+    mask = np.less_equal(y, bound).view(np.int8)  # 1 where nothing is kept
+    mask -= 1  # all bits where something is, and so they stay in wider numbers
+    result = mask.astype(bits)
     result &= x.view(bits)
     return result.view(x.dtype)
 
