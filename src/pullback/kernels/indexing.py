@@ -117,10 +117,8 @@ def _add_at(x: Array, indices: Indices, where: tuple[Any, ...], values: Array) -
         return
     # NumPy's loop over single numbers is several times faster than that over parts of an array.
     lengths = x.shape[lead:end]
-    places = [np.where(i < 0, i + n, i) for i, n in zip(given, lengths, strict=True)]
-    try:
-        picked = np.ravel_multi_index(tuple(places), lengths)
-    except ValueError:
+    picked = _picked(given, lengths)
+    if picked is None:
         np.add.at(x, where, values)  # which says what is wrong
         return
     before, after = x.shape[:lead], x.shape[end:]
@@ -132,6 +130,22 @@ def _add_at(x: Array, indices: Indices, where: tuple[Any, ...], values: Array) -
     shape = before + picked.shape + after
     spread = values if values.shape == shape else np.broadcast_to(values, shape)
     np.add.at(x.reshape(-1), flat, spread.reshape(-1))
+
+
+def _picked(given: list[Array], lengths: tuple[int, ...]) -> Array | None:
+    """The places that an index names, as numbers in the order of memory; None if one is outside."""
+    if len(given) == 1 and given[0].size:
+        (places,), (length,) = given, lengths
+        low, high = int(np.minimum.reduce(places, None)), int(np.maximum.reduce(places, None))
+        if not -length <= low <= high < length:
+            return None
+        places = places.astype(np.intp, copy=False)
+        return places if low >= 0 else np.where(places < 0, places + length, places)
+    try:
+        wrapped = [np.where(i < 0, i + n, i) for i, n in zip(given, lengths, strict=True)]
+        return np.asarray(np.ravel_multi_index(tuple(wrapped), lengths))
+    except ValueError:
+        return None
 
 
 def copy_(x: Array, src: Any) -> Array:
