@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as pb
-from pullback.kernels.quiet import without_warnings
+from pullback.kernels.quiet import begin_short, end_quiet, without_warnings
 
 
 def test_nothing_warns_inside_and_everything_outside():
@@ -30,6 +30,19 @@ def test_an_error_gives_the_context_back():
         with pytest.raises(TypeError):
             without_warnings(np.exp)
     assert without_warnings(np.exp, 0.0) == 1
+
+
+def test_short_buffers_leave_the_error_state_alone_and_are_given_back():
+    before = np.getbufsize()
+    with np.errstate(divide="raise"):
+        short = begin_short(256)
+        try:
+            assert np.getbufsize() == 256
+            with pytest.raises(FloatingPointError, match="divide"):
+                np.ones(2) / np.zeros(2)
+        finally:
+            end_quiet(short)
+    assert np.getbufsize() == before
 
 
 def test_threads_do_not_meet_in_one_context():

@@ -345,30 +345,24 @@ class LogcumsumexpBackward0(OneEdge):
 class LogsumexpBackward0(OneEdge):
     """logsumexp(Tensor self, int[1]? axis=None, bool keepdims=False) -> Tensor
 
-    self: expand_reduced(grad, self.shape, axis, keepdims) * conj(exp_difference(self, result, axis, keepdims))
+    self: logsumexp_backward(grad, self, result, axis, keepdims)
     """
 
-    __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
-    _saves = ("self_shape", "self", "axis", "keepdims", "result")
+    __slots__ = ("axis", "keepdims", "result", "self", "self_v")
+    _saves = ("self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
     _counted = ("result",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self_shape = node.self_shape
         self = xp.load(node, node.self, node.self_v)
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, saved_output(node, "result"))
-        return (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp.conj(xp.exp_difference(self, result, axis, keepdims)),
-        )
+        return (xp.logsumexp_backward(grad, self, result, axis, keepdims),)
 
     def run(node, xp, grad, keep):
-        self_shape = node.self_shape
         self = node.self
         if (
             type(self) is Tensor
@@ -383,10 +377,7 @@ class LogsumexpBackward0(OneEdge):
         result = node.result
         if type(result) is not ndarray:
             result = xp.load_output(node, saved_output(node, "result"))
-        results = (
-            xp.expand_reduced(grad, self_shape, axis, keepdims)
-            * xp.exp_difference(self, result, axis, keepdims).conjugate(),
-        )
+        results = (xp.logsumexp_backward(grad, self, result, axis, keepdims),)
         if not keep:
             node.self = node.result = FREED
         return results
@@ -1128,7 +1119,6 @@ def logsumexp_node(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1140,7 +1130,6 @@ def logsumexp_record(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
     node._hooks = None
-    node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis

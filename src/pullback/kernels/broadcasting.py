@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 from numpy.typing import NDArray
 
+from pullback.kernels.quiet import begin_short, end_quiet
 from pullback.kernels.threads import get_num_threads, share, spread
 
 __all__ = [
@@ -42,7 +43,7 @@ _BLOCK = 4096  # elements that are added one after another; the sums of blocks a
 _LONG = 64  # elements of a row, from which a call of the BLAS library for each row pays
 WIDE = 4096  # elements of an array, from which it may be worth looking at shapes
 _ROW = 256  # elements of a row, from which a loop for each row pays
-_LARGE = 1 << 15  # elements of a result, from which it is worth setting NumPy's buffers
+_LARGE = 1 << 13  # elements of a result, from which it is worth setting NumPy's buffers
 HUGE = 1 << 19  # elements, from which two threads add and multiply faster than one
 _ones = {char: np.ones(_BLOCK, char) for char in _REAL}
 
@@ -78,9 +79,11 @@ def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
     if row < _ROW or a.dtype is not b.dtype or np.broadcast(a, b).size < _LARGE:
         return ufunc(a, b)
-    with np.errstate():  # which gives the buffer back, too
-        np.setbufsize(_ROW)
+    short = begin_short(_ROW)
+    try:
         return _shared(ufunc, a, b)
+    finally:
+        end_quiet(short)
 
 
 def _shared(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:

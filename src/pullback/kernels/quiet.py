@@ -1,9 +1,9 @@
-"""NumPy's floating-point warnings turned off, where ``np.errstate`` would cost too much.
+"""NumPy's settings changed for a moment, where ``np.errstate`` would cost too much: no warnings.
 
 Entering and leaving ``np.errstate`` takes three times as long as a function of a short vector.
 NumPy reads its settings from a context variable, so the settings of ``errstate(all="ignore")`` are
 made once and put there. Backward passes do so, since anomaly mode finds bad numbers, and kernels
-that overflow on their way to a right result.
+that overflow on their way to a right result. Short buffers are set in the same way.
 """
 
 from __future__ import annotations
@@ -15,13 +15,24 @@ from typing import Any
 import numpy as np
 from numpy._core import umath
 
-__all__ = ["begin_quiet", "end_quiet", "without_warnings"]
+__all__ = ["begin_quiet", "begin_short", "end_quiet", "without_warnings"]
 
 
 def _enter() -> Any:
     guard = np.errstate(all="ignore")
     guard.__enter__()
     return guard
+
+
+def _enter_short(size: int) -> Any:
+    guard = np.errstate()  # which gives the buffers back, too
+    guard.__enter__()
+    np.setbufsize(size)
+    return guard
+
+
+def _set_short(size: int) -> Any:
+    return _settings.set(umath._make_extobj(bufsize=size))
 
 
 def _leave(guard: Any) -> None:
@@ -32,10 +43,14 @@ def _leave(guard: Any) -> None:
 begin_quiet: Callable[[], Any] = _enter
 end_quiet: Callable[[Any], None] = _leave
 
+# ``end_quiet(begin_short(size))`` likewise, for buffers of so many elements.
+begin_short: Callable[[int], Any] = _enter_short
+
 _settings: Any = getattr(umath, "_extobj_contextvar", None)
 if _settings is not None:  # else a NumPy that keeps them elsewhere
     begin_quiet = partial(_settings.set, umath._make_extobj(all="ignore"))
     end_quiet = _settings.reset
+    begin_short = _set_short
 
 
 def without_warnings(function: Callable[..., Any], *args: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pullback.autograd.formulas.pointwise import conj
+from pullback.kernels.broadcasting import combine
 from pullback.kernels.reduction import degrees_lost
 from pullback.kernels.threads import LARGE, spread
 
@@ -21,6 +23,7 @@ __all__ = [
     "half_over",
     "logcumsumexp_backward",
     "logcumsumexp_jvp",
+    "logsumexp_backward",
     "other_factors",
     "recurrence_backward",
     "reduced_count",
@@ -105,6 +108,23 @@ def exp_difference(xp: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> A
     if isinstance(difference, np.ndarray) and difference.size >= LARGE:
         return spread(np.exp, difference)
     return xp.exp(difference)
+
+
+def logsumexp_backward(xp: Any, grad: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> Any:
+    """The gradient of the logarithm of a sum of exponentials."""
+    are_arrays = isinstance(x, np.ndarray) and isinstance(grad, np.ndarray | np.generic)
+    if not are_arrays or grad.dtype is not x.dtype or grad.shape != result.shape:
+        shares = exp_difference(xp, x, result, axis, keepdims)
+        return expand_reduced(xp, grad, x.shape, axis, keepdims) * xp.conj(shares)
+    reduced = reduced_axes(x.shape, axis)
+    shape = [1 if i in reduced else n for i, n in enumerate(x.shape)]
+    # Arrays in the smaller shape: views of them in the larger one take long to make.
+    shares = np.asarray(combine(np.subtract, x, result.reshape(shape)))
+    if shares.size >= LARGE:
+        shares = spread(np.exp, shares)
+    else:
+        np.exp(shares, out=shares)
+    return combine(np.multiply, np.asarray(conj(xp, shares)), grad.reshape(shape))
 
 
 def other_factors(xp: Any, x: Any, axis: Any) -> Any:
