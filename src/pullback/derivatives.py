@@ -264,9 +264,16 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
                 f"hvp: takes the arguments of the function and then the vector; got {len(args)}"
             )
         *given, vector = args
-        call = _Call("hvp", argnums, tuple(given))
         (place,) = positions("hvp", argnums, len(given))
-        leaves, spec = pytree.flatten(call.args[place])
+        argument = given[place]
+        call: _Call | None = None
+        if type(argument) in _SINGLE:  # nearly always, and then there is no tree to take apart
+            is_tensor = type(argument) is Tensor and argument._array.dtype.kind in "fc"
+            leaf = argument if is_tensor else _tensor(f"hvp: argument {place}", argument)
+            leaves, spec = [leaf], pytree.LEAF
+        else:
+            call = _Call("hvp", argnums, tuple(given))
+            leaves, spec = pytree.flatten(call.args[place])
         direction = _direction(leaves, spec, vector)
 
         def value(parts: list[Tensor]) -> Any:
@@ -274,14 +281,19 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
             return func(*given, **kwargs)
 
         products = curvature(value, leaves, direction)
+        if products is not None and call is None:
+            product = products[0]
+            return product if type(argument) is Tensor else _back(product, type(argument))
+        call = _Call("hvp", argnums, args[:-1]) if call is None else call
         if products is not None:
             return call.like_arguments(pytree.unflatten(spec, products), argnums)
+        arguments = call.args
 
         def slope(value: Any) -> Any:
-            return inner(*call.args[:place], value, *call.args[place + 1 :], **kwargs)
+            return inner(*arguments[:place], value, *arguments[place + 1 :], **kwargs)
 
         # The Hessian is symmetric, and two backward passes are quicker than a tangent through one.
-        (product,) = vjp(slope, call.args[place])[1](pytree.unflatten(spec, direction))
+        (product,) = vjp(slope, arguments[place])[1](pytree.unflatten(spec, direction))
         return call.like_arguments(product, argnums)
 
     return run
@@ -289,6 +301,10 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
 
 def _direction(leaves: list[Tensor], spec: pytree.Spec, vector: Any) -> list[Tensor]:
     """A vector as tensors, which fit those of the argument."""
+    if spec is pytree.LEAF and type(vector) is Tensor:  # as it should be
+        array = vector._array
+        if array.dtype.kind in "fc" and array.shape == leaves[0]._array.shape:
+            return [vector]
     given = pytree.flatten_like(spec, vector, "hvp: the vector")
     made = []
     for leaf, part, path in zip(leaves, given, spec.paths(), strict=True):

@@ -10,6 +10,7 @@ What cannot be done here raises, and the pass begins again on tensors (``dual_pa
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
@@ -18,7 +19,7 @@ import numpy as np
 
 from pullback.autograd.namespaces import FORWARD, ForwardFormula, Namespace, arrays
 from pullback.autograd.node import Node
-from pullback.autograd.pushed import Pushed, computed, tangent_array, tangent_in
+from pullback.autograd.pushed import Pushed, tangent_array, tangent_in
 from pullback.autograd.rows import DeclinedError, Rows, rows
 from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor
 from pullback.dispatch.keys import DUAL
@@ -29,16 +30,24 @@ from pullback.tensor.tensor import Tensor
 __all__ = ["DeclinedError", "Dual", "Duals", "duals"]
 
 _Function = Callable[..., Any]
+_new = object.__new__
 _ndarray = np.ndarray
+
+
+def _comparison(compare: _Function) -> _Function:
+    return lambda self, other: compare(self.primal, _primal(other))
 
 
 class Dual:
     """An array, and its tangent of the same shape and dtype, or many of them.
 
     Operators work element by element as those of arrays do; comparisons are those of the arrays.
+    The array of a product is computed when it is asked for: often nobody needs more than the
+    tangent of a gradient.
     """
 
-    __slots__ = ("primal", "tangent")
+    __slots__ = ("factors", "primal", "tangent")
+    factors: tuple[Any, Any]  # of a product, whose array has not been asked for
     __array_ufunc__ = None  # so that an array leaves operators to us
     __hash__ = None  # type: ignore[assignment]  # as arrays
 
@@ -49,22 +58,22 @@ class Dual:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the array."""
-        return self.primal.shape  # type: ignore[no-any-return]
+        return self.tangent.shape  # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the array."""
-        return self.primal.dtype  # type: ignore[no-any-return]
+        return self.tangent.dtype  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
         """The number of axes of the array."""
-        return self.primal.ndim  # type: ignore[no-any-return]
+        return self.tangent.ndim  # type: ignore[no-any-return]
 
     @property
     def size(self) -> int:
         """The number of elements of the array."""
-        return self.primal.size  # type: ignore[no-any-return]
+        return self.tangent.size  # type: ignore[no-any-return]
 
     @property
     def mT(self) -> Any:  # noqa: N802 - the array's name
@@ -97,8 +106,13 @@ class Dual:
             factor = other.primal
             tangent = self.tangent * factor
             tangent += primal * other.tangent
-            return Dual(primal * factor, tangent)
-        return Dual(primal * other, self.tangent * other)
+        else:
+            factor = other
+            tangent = self.tangent * other
+        product = _new(Dual)
+        product.tangent = tangent
+        product.factors = primal, factor
+        return product
 
     __rmul__ = __mul__
 
@@ -114,9 +128,7 @@ class Dual:
     def __rtruediv__(self, other: Any) -> Dual:
         primal = self.primal
         result = other / primal
-        tangent = self.tangent * result
-        tangent /= -primal
-        return Dual(result, tangent)
+        return Dual(result, self.tangent * (result / -primal))
 
     def __pow__(self, other: Any) -> Any:
         return duals.pow(self, other)
@@ -130,25 +142,18 @@ class Dual:
     def __rmatmul__(self, other: Any) -> Any:
         return duals.matmul(other, self)
 
-    def __eq__(self, other: object) -> Any:
-        return self.primal == _primal(other)
+    __eq__ = _comparison(operator.eq)
+    __ne__ = _comparison(operator.ne)
+    __lt__ = _comparison(operator.lt)
+    __le__ = _comparison(operator.le)
+    __gt__ = _comparison(operator.gt)
+    __ge__ = _comparison(operator.ge)
 
-    def __ne__(self, other: object) -> Any:
-        return self.primal != _primal(other)
-
-    def __lt__(self, other: Any) -> Any:
-        return self.primal < _primal(other)
-
-    def __le__(self, other: Any) -> Any:
-        return self.primal <= _primal(other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self.primal > _primal(other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self.primal >= _primal(other)
-
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
+        if name == "primal":  # of a product, not yet computed
+            one, other = self.factors
+            self.primal = one * other
+            return self.primal
         if name.startswith("__"):  # Python's own questions, and NumPy's
             raise AttributeError(name)
         raise DeclinedError(f"dual numbers have no {name}")
@@ -200,8 +205,7 @@ class Duals(Namespace):
             counter, meta = value._counter, value._meta
             if (0 if counter is None else counter[0]) == expected:
                 if type(meta) is Pushed and meta.level is self._level:
-                    tangent = meta.array
-                    return Dual(value._array, computed(meta) if tangent is None else tangent)
+                    return Dual(value._array, meta.level.tangent(meta.place))
                 if meta is None and type(value._array) is _ndarray:
                     return value._array
         loaded = load_tensor(node, value, expected)

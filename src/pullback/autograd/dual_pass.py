@@ -16,13 +16,18 @@ from pullback.autograd.buffers import Buffers, fitted, receive
 from pullback.autograd.dual_numbers import Dual, Duals
 from pullback.autograd.engine import Root
 from pullback.autograd.level import Level
-from pullback.autograd.node import Node, ends_of, output_of
-from pullback.autograd.rows import DeclinedError
+from pullback.autograd.namespaces import Namespace, arrays
+from pullback.autograd.node import Edge, Node, ends_of, node_of, output_of
+from pullback.autograd.part import Part
+from pullback.autograd.pushed import ClosedLevel
+from pullback.autograd.rows import DeclinedError, Rows, rows
 from pullback.autograd.traversal import is_in_order
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.kernels.quiet import begin_quiet, end_quiet
 
-__all__ = ["Dual", "run_on_duals"]
+__all__ = ["Dual", "run_for_tangents", "run_on_duals"]
+
+_UNKNOWN: Any = object()
 
 
 def run_on_duals(
@@ -106,6 +111,105 @@ def _run(
                 heappush(heap, (-node._seq, node))
                 break
     return {leaf: buffers[leaf] for leaf in leaves if _is_asked_for(leaf, targets)}, done
+
+
+def run_for_tangents(root: Edge, level: ClosedLevel) -> Buffers | None:
+    """The tangents of the gradients that arrive at the inputs of a closed level, from one result.
+
+    As ``run_on_duals``, where the level knows every node and in which order they were recorded: so
+    nobody has to look for the next one. A straight node gets the tangent of a gradient instead of
+    the gradient, or nothing where there is none. Rows and arrays alike go through steady nodes.
+    """
+    quiet = begin_quiet()
+    try:
+        found, done = _run_for_tangents(root, level.kinds, Duals(level))
+    except Exception:  # as above
+        return None
+    finally:
+        end_quiet(quiet)
+    for node in done:
+        if node._saves_tensors:
+            node.release()
+    return found
+
+
+def _run_for_tangents(
+    root: Edge, kinds: dict[Any, bool | None], xp: Duals
+) -> tuple[Buffers, list[Node]]:
+    """The pass itself."""
+    kind_of = kinds.get
+    buffers: Buffers = {}
+    done: list[Node] = []
+    first, number = ends_of(root)
+    assert first is not None
+    is_cut = kind_of(first)  # whether something has been left out, because it has no tangent
+    if not is_cut:
+        receive(buffers, first, number, xp.seed(*output_of(first, number)))
+    for node, is_straight in reversed(kinds.items()):
+        if node not in buffers:
+            continue
+        if is_straight and type(node) is AccumulateGrad:
+            break  # the inputs came first
+        if node._hooks is not None:
+            raise DeclinedError("code of the user's")
+        grad = buffers.pop(node)
+        done.append(node)
+        if is_straight is None or type(grad) is Dual:
+            many = node._outputs != 1
+            results = node.backward(xp, *grad) if many else node.backward(xp, grad)
+        elif type(grad) is Rows:
+            results = node.backward(rows, grad)
+        else:
+            results = node.run(arrays, grad, True)
+        arity = node._arity
+        if arity == 1:
+            edges: tuple[Any, ...] = (node._edge0,)
+        else:
+            edges = (node._edge0, node._edge1) if arity else node._edges
+        for target, part in zip(edges, results):  # noqa: B905 - may be one for both
+            if part is None or target is None:
+                continue
+            goes_straight = kind_of(target, _UNKNOWN)
+            if goes_straight is _UNKNOWN:
+                goes_straight = None
+                if node_of(target) not in kinds:
+                    raise DeclinedError("a node that the level does not know")
+            shown = part
+            if type(part) is Dual:
+                shown = part.tangent
+                if goes_straight:
+                    part = shown
+            elif goes_straight and not is_straight:
+                is_cut = True
+                continue
+            if shown.dtype is not target._dtype or shown.shape != target._shape:
+                target, number = ends_of(target)
+                part = _fitted(xp, node, target, number, part)
+                if target._outputs != 1:
+                    receive(buffers, target, number, part)
+                    continue
+            held = buffers.get(target)
+            buffers[target] = part if held is None else held + part
+    if any(map(_is_watched, kinds if is_cut else buffers)):
+        raise DeclinedError("hooks")
+    return buffers, done
+
+
+def _fitted(xp: Duals, source: Node, target: Node, number: int, part: Any) -> Any:
+    """What a node has returned for an output of another, in the shape and dtype of that."""
+    if type(part) is Part:
+        part = part.whole()
+    space: Namespace = arrays
+    if type(part) is Dual:
+        space = xp
+    elif type(part) is Rows:
+        space = rows
+    return fitted(space, source, target, number, part)
+
+
+def _is_watched(node: Any) -> bool:
+    """Whether somebody would see what arrives at a node."""
+    return node.is_watched if isinstance(node, AccumulateGrad) else node._hooks is not None
 
 
 def _is_asked_for(leaf: Any, targets: Container[Node]) -> bool:

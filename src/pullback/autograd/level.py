@@ -17,10 +17,18 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Self
 
-from pullback.autograd.node import next_sequence_number, node_of
+from pullback.autograd.node import get_following, node_of
 from pullback.autograd.view import view_of
 from pullback.dispatch.keys import AUTOGRAD_BITS, REQUIRES_GRAD
-from pullback.dispatch.modes import INFERENCE, MAPPING, TRANSFORM, get_state, set_state, state_of
+from pullback.dispatch.modes import (
+    INFERENCE,
+    MAPPING,
+    TRANSFORM,
+    State,
+    get_state,
+    set_state,
+    state_of,
+)
 from pullback.errors import AutogradError, InplaceError
 from pullback.tensor.levels import next_serial
 from pullback.tensor.tensor import TRACKED, Tensor, birthplace, version_of
@@ -110,16 +118,13 @@ class TransformLevel(Level):
         self.has_tangents: bool = self.forward or (outer is not None and outer.has_tangents)
         self.recorded = outer is not None and outer.recorded
         self.inputs: list[list[int]] = []
-        self.start = next_sequence_number()
+        self.start = get_following()()
         self._before = before = get_state()
         self._birthplace = birthplace.get()
         birthplace.set(self.serial)
         _current.set(self)
-        keep = before.keep | AUTOGRAD_BITS
-        if self.records:
-            keep |= REQUIRES_GRAD
-        modes = before.modes & ~INFERENCE | TRANSFORM
-        set_state(state_of(before.include | TRACKED, keep, modes))
+        inside = _inside.get((before, self.records))
+        set_state(inside or _state_inside(before, self.records))
         return self
 
     def __exit__(
@@ -141,6 +146,19 @@ class TransformLevel(Level):
         counter = version_of(tensor)
         self.inputs.append(counter)
         return counter
+
+
+_inside: dict[tuple[State, bool], State] = {}  # by the state outside, and whether it records
+
+
+def _state_inside(before: State, records: bool) -> State:
+    """The state of a thread inside a transform."""
+    keep = before.keep | AUTOGRAD_BITS
+    if records:
+        keep |= REQUIRES_GRAD
+    modes = before.modes & ~INFERENCE | TRANSFORM
+    found = _inside[before, records] = state_of(before.include | TRACKED, keep, modes)
+    return found
 
 
 def has_transform_since(serial: int) -> bool:

@@ -2,10 +2,15 @@
 
 ``func.second`` runs a function in a level that is *closed*: its inputs carry tangents and require
 grad at the same time, and nobody outside can differentiate either of them. There a tangent needs no
-history, so forward formulas run on raw arrays, one tangent or many at once; and they run late. A
-result only notes its formula, in the object that every dual tensor has (``Pushed``). A backward
-pass asks for the tangents of what nodes have saved; those of a loss, of sums and averages are
-mostly never computed.
+history, so forward formulas run on raw arrays, one tangent or many at once; and they run late. The
+level only notes a result's formula, at a place that the object knows which every dual tensor has
+(``Pushed``). A backward pass asks for the tangents of what nodes have saved; those of a loss, of
+sums and averages are mostly never computed.
+
+The level also notes what the backward pass can leave out. A node is *steady* if nothing that it has
+saved has a tangent: then its formula, which is linear, does to the tangent of a gradient what it
+does to the gradient. It is *straight* if everything behind it is steady too: then only the tangent
+of its gradient matters to the tangents of the inputs' gradients.
 
 Whoever else asks for a tangent finds it in the usual place. Many tangents have no such form: there
 the level is left, by an exception, and the function runs again in the general way. A write in place
@@ -25,17 +30,17 @@ from pullback.autograd.namespaces import Namespace, arrays
 from pullback.autograd.rows import DeclinedError, Rows
 from pullback.dispatch.keys import DUAL
 from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.tensor.levels import next_serial
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import Meta
 from pullback.tensor.tensor import Tensor, fresh, wrap
 
 __all__ = [
     "ClosedLevel",
+    "Later",
     "LeaveError",
-    "Many",
     "Pushed",
     "beside",
-    "computed",
     "known",
     "many_beside",
     "source_of",
@@ -58,19 +63,25 @@ class ClosedLevel(TransformLevel):
 
     Attributes:
         xp: where forward formulas run: ``arrays``, or ``rows`` where there are many tangents.
-        pushed: what has tangents, in the order of recording.
-        settled: how many of these have been computed.
+        tangents: in the order of recording. One that has not been computed is a tuple: the forward
+            formula, its arguments, the places of the tangents of those that may have one (None
+            where one has none), and the result.
+        settled: how many of these have certainly been computed.
+        kinds: the nodes in the order of recording, after those of the inputs: True for a straight
+            one, as inputs are, False for another steady one, else None.
         is_left: whether somebody has found that the function has to run in the general way.
     """
 
-    __slots__ = ("is_left", "pushed", "settled", "xp")
+    __slots__ = ("is_left", "kinds", "settled", "tangents", "xp")
 
     def __init__(self, xp: Namespace) -> None:
-        super().__init__(forward=True)
-        self.records = True
+        self.serial = next_serial()  # in line, because products with a Hessian come in thousands
+        self.alive = self.forward = self.records = True
+        self.saved = []
         self.xp = xp
-        self.pushed: list[Pushed] = []
+        self.tangents: list[Any] = []
         self.settled = 0
+        self.kinds: dict[Any, bool | None] = {}
         self.is_left = False
 
     def leave(self) -> NoReturn:
@@ -78,22 +89,61 @@ class ClosedLevel(TransformLevel):
         self.is_left = True
         raise LeaveError
 
+    def tangent(self, place: int) -> Any:
+        """A tangent, computed if need be, and before it whatever it is computed from."""
+        tangents = self.tangents
+        if type(tangents[place]) is tuple:
+            wanted = [place]
+            seen = {place}
+            for number in wanted:  # which grows
+                for source in tangents[number][2]:
+                    if source is None or source in seen or type(tangents[source]) is not tuple:
+                        continue
+                    seen.add(source)
+                    wanted.append(source)
+            quiet = begin_quiet()
+            try:
+                for number in sorted(wanted):  # as recorded, so that sources come first
+                    tangents[number] = _computed(self, *tangents[number])
+            finally:
+                end_quiet(quiet)
+        return tangents[place]
+
     def settle(self) -> None:
         """Computes all tangents, before something that they are computed from changes."""
-        for each in self.pushed[self.settled :]:
-            computed(each)
-        self.settled = len(self.pushed)
+        for place in range(self.settled, len(self.tangents)):
+            self.tangent(place)
+        self.settled = len(self.tangents)
+
+    def note(self, node: Any) -> None:
+        """Notes a node with one output."""
+        kinds = self.kinds
+        for name in node._saves_tensors:
+            if _may_change(getattr(node, name, None)):  # no value where none was needed
+                kinds[node] = None
+                return
+        kinds[node] = all(edge is None or kinds.get(edge) for edge in node._edges)
 
     def end(self) -> None:
         """Lets go of the tangents, and of what they would be computed from."""
-        super().end()
-        for each in self.pushed:
-            if type(each) is Pushed:
-                each.rule = ()
-                each.array = None
-                each.__class__ = Meta  # type: ignore[assignment]
-                each.tangents = {self: _gone}  # as of any level that has ended
-        self.pushed.clear()
+        self.alive = False
+        for value in self.saved:
+            value.tangents.pop(self, None)
+        self.saved.clear()
+        self.tangents.clear()
+        self.kinds.clear()
+
+
+def _may_change(value: Any) -> bool:
+    """Whether something that a node has saved may have a tangent."""
+    if value is None:
+        return False
+    if type(value) is Tensor:
+        kind = type(value._array)
+        return bool(value._flags & DUAL) or not (kind is _ndarray or kind in (int, float, bool))
+    if type(value) is tuple:
+        return any(map(_may_change, value))
+    return True
 
 
 class Pushed(Meta):
@@ -103,27 +153,32 @@ class Pushed(Meta):
 
     Attributes:
         level: the level of the tangent.
-        array: the tangent; None as long as it has not been computed.
-        rule: how to compute it: the forward formula, its arguments, the objects of those that may
-            have tangents (None for one without), and the result.
+        place: where the level has it.
     """
 
     level: ClosedLevel
-    array: Any = None
-    rule: tuple[Any, ...] = ()
+    place: int
 
     @cached_property
     def tangents(self) -> dict[Any, Tensor]:  # type: ignore[override]
         """The tangent in its usual form."""
-        if self.level.xp is not arrays:
-            self.level.leave()
-        array = computed(self)
+        found = _usual(self)
         self.__class__ = Meta  # type: ignore[assignment]  # from now on it may change by itself
-        return {self.level: fresh(array)}
+        return found
 
 
-class Many(dict[Any, Any]):
-    """In the place of a view's tangents where these are many: to be seen by this module only."""
+def _usual(pushed: Pushed) -> dict[Any, Tensor]:
+    """A tangent by its level; that of one which has ended is gone, and nobody looks at it."""
+    level = pushed.level
+    if not level.alive:
+        return {level: _gone}
+    if level.xp is not arrays:
+        level.leave()
+    return {level: fresh(level.tangent(pushed.place))}
+
+
+class Later(dict[Any, Any]):
+    """In the place of a dict of tangents, for this module to see: the one that a ``Pushed`` has."""
 
     __slots__ = ("pushed",)
 
@@ -131,81 +186,63 @@ class Many(dict[Any, Any]):
         super().__init__()
         self.pushed = pushed
 
-    def _levels(self, *_: Any) -> Any:
-        if self.pushed.level.alive:
-            self.pushed.level.leave()
-        return {self.pushed.level: _gone}
-
     def __iter__(self) -> Any:
-        return iter(self._levels())
+        return iter(_usual(self.pushed))
 
     def __len__(self) -> int:
-        return len(self._levels())
+        return len(_usual(self.pushed))
+
+    def __getitem__(self, key: Any) -> Any:
+        return _usual(self.pushed)[key]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in _usual(self.pushed)
 
     def items(self) -> Any:
         """The tangents by level."""
-        return self._levels().items()
+        return _usual(self.pushed).items()
 
     def keys(self) -> Any:
         """The levels."""
-        return self._levels().keys()
+        return _usual(self.pushed).keys()
 
     def get(self, key: Any, default: Any = None) -> Any:
         """The tangent at a level."""
-        return self._levels().get(key, default)
+        return _usual(self.pushed).get(key, default)
 
 
 # --- computing -----------------------------------------------------------------------------------
 
 
-def computed(pushed: Pushed) -> Any:
-    """The tangent, computed if need be, and before it whatever it is computed from."""
-    if pushed.array is None:
-        quiet = begin_quiet()
-        try:
-            stack = [pushed]
-            while stack:
-                last = stack[-1]
-                if last.array is None:
-                    waiting = len(stack)
-                    for source in last.rule[2]:
-                        if source is not None and source.array is None:
-                            stack.append(source)
-                    if len(stack) > waiting:
-                        continue
-                    _compute(last)
-                del stack[-1]
-        finally:
-            end_quiet(quiet)
-    return pushed.array
-
-
-def _compute(pushed: Pushed) -> None:
-    """Runs the formula of a tangent, whose sources have been computed."""
-    jvp, primals, sources, result = pushed.rule
-    given = [None if source is None else source.array for source in sources]
-    xp = pushed.level.xp
+def _computed(
+    level: ClosedLevel, jvp: _Function, primals: Any, sources: tuple[int | None, ...], result: Any
+) -> Any:
+    """What the formula of a tangent gives, whose sources have been computed."""
+    xp, tangents = level.xp, level.tangents
+    first = last = None if sources[0] is None else tangents[sources[0]]
     try:
-        found = jvp(xp, *primals, *given, result)
+        if len(sources) == 1:
+            found = jvp(xp, *primals, first, result)
+        else:
+            last = None if sources[1] is None else tangents[sources[1]]
+            found = jvp(xp, *primals, first, last, result)
     except Exception:  # a formula's: the function must not take it for the operator's
-        pushed.level.leave()
+        level.leave()
     if xp is not arrays:
-        found = many_beside(result, found, given)
-    else:
-        if type(found) is not _ndarray and found is not None:
-            found = np.asarray(found)
-        if (
-            found is None
-            or found.base is not None
-            or found.dtype is not result.dtype
-            or found.strides != result.strides
-            or found.shape != result.shape
-            or found is given[0]
-            or found is given[-1]
-        ):
-            found = beside(result, found)
-    pushed.array = found
-    pushed.rule = ()
+        return many_beside(result, found, (first, last))
+    if type(found) is not _ndarray and found is not None:
+        found = np.asarray(found)
+    if (
+        found is None
+        or found.base is not None
+        or found.dtype is not result.dtype
+        or found.strides != result.strides
+        or found.shape != result.shape
+        or found is first
+        or found is last
+    ):
+        found = beside(result, found)
+    return found
 
 
 def beside(result: Any, found: Any) -> Any:
@@ -237,14 +274,14 @@ def tangent_array(tensor: Tensor, level: Level) -> Any:
     """The tangent of a dual tensor as an array, or many; None if it has none at that level."""
     meta: Any = tensor._meta
     if type(meta) is Pushed and meta.level is level:
-        return computed(meta)
+        return meta.level.tangent(meta.place)
     return tangent_in(meta.tangents, level)
 
 
 def tangent_in(tangents: dict[Any, Tensor] | None, level: Level) -> Any:
     """The same, of tangents in their usual form."""
-    if type(tangents) is Many:
-        return tangents.pushed.array if tangents.pushed.level is level else None
+    if type(tangents) is Later and tangents.pushed.level is level:
+        return tangents.pushed.level.tangent(tangents.pushed.place)
     tangent = None
     for at, found in (tangents or {}).items():
         if at is level:
@@ -262,8 +299,8 @@ def known(level: ClosedLevel, array: Any) -> Pushed:
     """A tangent that has been computed."""
     made = _new(Pushed)
     made.level = level
-    made.array = array
-    level.pushed.append(made)
+    made.place = len(level.tangents)
+    level.tangents.append(array)
     return made
 
 
@@ -271,9 +308,9 @@ def source_of(tensor: Tensor) -> Pushed | None:
     """The tangent of a dual tensor in the form of this module; None where it does not fit."""
     meta: Any = tensor._meta
     if type(meta) is Pushed:
-        return meta
+        return meta if meta.level.alive else None
     tangents = meta.tangents
-    if type(tangents) is Many:
+    if type(tangents) is Later:
         return tangents.pushed if tangents.pushed.level.alive else None
     if not tangents or len(tangents) > 1:
         return None

@@ -15,16 +15,15 @@ from pullback.autograd.namespaces import ForwardFormula, arrays
 from pullback.autograd.node import node_of
 from pullback.autograd.pushed import (
     ClosedLevel,
-    Many,
+    Later,
     Pushed,
     beside,
-    computed,
     known,
     many_beside,
     source_of,
 )
 from pullback.autograd.rows import Rows
-from pullback.autograd.saved import SavedOutput, saved_output
+from pullback.autograd.saved import SavedOutput, output_from, saved_output
 from pullback.dispatch.keys import DUAL
 from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.meta import View
@@ -47,52 +46,164 @@ def pushed_kernel(
         return general
     if formula.is_simple():
         if formula.places == (0,):
+            if formula.arity() == 1 and not is_view:
+                return _of_one(record, general, formula.jvp)
             return _of_first(record, general, formula.jvp, is_view)
         if formula.places == (0, 1) and formula.sums and formula.arity() == 2 and not is_view:
             return _of_two(record, general, formula.jvp)
     return _of_any(record, general, formula)
 
 
-def _of_first(record: _Function, general: _Function, jvp: _Function, is_view: bool) -> _Function:
-    """The kernel of an operator whose first argument is its only tensor."""
+# Every operation of a function comes through one of the next three, which therefore do in line what
+# they have in common: a new result notes how its tangent is computed, and its node what it saves.
 
-    def call(self: Any, *rest: Any, **kwargs: Any) -> Any:
+
+def _of_one(record: _Function, general: _Function, jvp: _Function) -> _Function:
+    """The kernel of an operator whose only argument is a tensor."""
+
+    def call(self: Any) -> Any:
         source = self._meta
-        if type(source) is not Pushed:
+        if type(source) is not Pushed or not source.level.alive:
             source = source_of(self)
             if source is None:
-                return general(self, *rest, **kwargs)
-        output = record(self, *rest, **kwargs)
-        if kwargs:
-            rest = (*rest, *kwargs.values())
-        rule = (jvp, (self._array, *rest), (source,), output._array)
-        if is_view and type(output._meta) is View:
-            return _view(output, source, rule)
-        return _push(output, source.level, rule)
+                return general(self)
+        output = record(self)
+        node = output._edge
+        if node is None:  # integers have no tangent
+            return output
+        level = source.level
+        tangents = level.tangents
+        meta = output._meta = _new(Pushed)
+        meta.level = level
+        meta.place = len(tangents)
+        tangents.append((jvp, (self._array,), (source.place,), output._array))
+        output._flags |= DUAL
+        kinds = level.kinds
+        if not node._saves_tensors:
+            kinds[node] = kinds.get(node._edge0) or False
+        else:  # it has saved the argument or the result, and both have tangents
+            kinds[node] = None
+            if node._counted:
+                _keep(node, meta, output)
+        return output
 
     return call
 
 
+# The operator's own arguments, because ``*args`` and ``**kwargs`` would take twice as long.
+_OF_FIRST = """def call(self{parameters}):
+    pb_source = self._meta
+    if pb_type(pb_source) is not pb_Pushed or not pb_source.level.alive:
+        pb_source = pb_source_of(self)
+        if pb_source is None:
+            return pb_general(self{passed})
+    return pb_push(pb_record(self{passed}), pb_source, (self._array{values}))
+"""
+
+
+def _of_first(record: _Function, general: _Function, jvp: _Function, is_view: bool) -> _Function:
+    """The kernel of an operator whose first argument is its only tensor."""
+
+    def push(output: Any, source: Pushed, primals: tuple[Any, ...]) -> Any:
+        level = source.level
+        if is_view and type(output._meta) is View:
+            return _view(output, level, source.place, (jvp, primals, output._array))
+        node = output._edge
+        if node is None:
+            return output
+        tangents = level.tangents
+        meta = output._meta = _new(Pushed)
+        meta.level = level
+        meta.place = len(tangents)
+        tangents.append((jvp, primals, (source.place,), output._array))
+        output._flags |= DUAL
+        kinds = level.kinds
+        if not node._saves_tensors:
+            kinds[node] = kinds.get(node._edge0) or False
+        else:
+            kinds[node] = None
+            if node._counted:
+                _keep(node, meta, output)
+        return output
+
+    made: Any = record
+    code = made.__code__
+    count = code.co_argcount
+    positional = [f"pb_{place}" for place in range(1, count)]
+    named = list(code.co_varnames[count : count + code.co_kwonlyargcount])
+    parameters = [*positional, *(["*", *named] if named else [])]
+    passed = [*positional, *(f"{name}={name}" for name in named)]
+    texts = {"parameters": parameters, "passed": passed, "values": [*positional, *named, ""]}
+    source = _OF_FIRST.format(**{key: ", ".join(["", *text]) for key, text in texts.items()})
+    space: dict[str, Any] = {
+        "pb_type": type,
+        "pb_Pushed": Pushed,
+        "pb_source_of": source_of,
+        "pb_general": general,
+        "pb_record": record,
+        "pb_push": push,
+    }
+    exec(compile(source, f"<pushed {made.__name__}>", "exec"), space)
+    call: Any = space["call"]
+    call.__defaults__, call.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    return call  # type: ignore[no-any-return]
+
+
 def _of_two(record: _Function, general: _Function, jvp: _Function) -> _Function:
     """The kernel of an operator of two tensors, whose formula leaves out what has no tangent."""
+    # What a node saves depends on the edges it has, so that of two cases it is found out only once
+    # whether it is steady: that of a constant in the first place, and that of one in the second.
+    is_steady: dict[bool, bool] = {}
 
     def call(self: Any, other: Any) -> Any:
         first: Any = self._meta if self._flags & DUAL else None
         second: Any = other._meta if other._flags & DUAL else None
-        if first is not None and type(first) is not Pushed:
+        if first is not None and (type(first) is not Pushed or not first.level.alive):
             first = source_of(self)
             if first is None:
                 return general(self, other)
-        if second is not None and type(second) is not Pushed:
+        if second is not None and (type(second) is not Pushed or not second.level.alive):
             second = source_of(other)
             if second is None:
                 return general(self, other)
-        level = (second if first is None else first).level
-        if second is not None and second.level is not level:
-            return general(self, other)
+        if second is None:
+            level = first.level
+            sources = (first.place, None)
+        else:
+            level = second.level
+            if first is None:
+                sources = (None, second.place)
+            elif first.level is level:
+                sources = (first.place, second.place)
+            else:
+                return general(self, other)
         output = record(self, other)
-        rule = (jvp, (self._array, other._array), (first, second), output._array)
-        return _push(output, level, rule)
+        node = output._edge
+        if node is None:
+            return output
+        tangents = level.tangents
+        meta = output._meta = _new(Pushed)
+        meta.level = level
+        meta.place = len(tangents)
+        tangents.append((jvp, (self._array, other._array), sources, output._array))
+        output._flags |= DUAL
+        one, two, kinds = node._edge0, node._edge1, level.kinds
+        if not node._saves_tensors:
+            is_straight = (one is None or kinds.get(one)) and (two is None or kinds.get(two))
+            kinds[node] = is_straight or False
+        elif one is None or two is None:
+            place = one is None
+            if place not in is_steady:
+                level.note(node)
+                is_steady[place] = kinds[node] is not None
+            else:
+                found = kinds.get(two if place else one) or False
+                kinds[node] = found if is_steady[place] else None
+        else:
+            kinds[node] = None
+        if node._counted:
+            _keep(node, meta, output)
+        return output
 
     return call
 
@@ -122,6 +233,7 @@ def _of_any(record: _Function, general: _Function, formula: ForwardFormula) -> _
         found = found if isinstance(results, tuple) else (found,)
         for output, part in zip(outputs, found, strict=True):
             _give(output, part, level, given)
+            _note(output, level)
         return results
 
     return call
@@ -148,7 +260,7 @@ def _given(value: Any, sources: list[Any], sums: bool) -> Any:
     if type(value) is list:
         return [_given(item, [s], sums) for item, s in zip(value, sources, strict=True)]
     if sources[0] is not None:
-        return computed(sources[0])
+        return sources[0].level.tangent(sources[0].place)
     return None if sums or type(value) is not Tensor else np.zeros_like(value._array)
 
 
@@ -187,47 +299,48 @@ def _flat(given: list[Any]) -> Iterable[Any]:
             yield part
 
 
-def _push(output: Any, level: ClosedLevel, rule: tuple[Any, ...]) -> Any:
-    """Notes how the tangent of a new result is computed."""
-    node = output._edge
-    if node is None:  # integers have no tangent
-        return output
-    meta = _new(Pushed)
-    meta.level = level
-    meta.rule = rule
-    output._meta = meta
-    output._flags |= DUAL
-    level.pushed.append(meta)
-    if node._counted:
-        _keep(node, meta, output)
-    return output
-
-
 def _keep(node: Any, pushed: Pushed, output: Tensor) -> None:
     """Has a node that saves its own result keep the tangent."""
-    level = pushed.level
     for name in node._saves_tensors:
-        value = saved_output(node, name)
+        value = getattr(node, name, None)  # no value where none was needed
+        if value is output._array and output._counter is None:  # the short form of a saved result
+            counter = output._counter = [0]
+            value = output_from(value, counter)
+            setattr(node, name, value)
+        else:
+            value = saved_output(node, name)
         if type(value) is SavedOutput and value.array is output._array:
-            array = computed(pushed)
-            many = level.xp is not arrays
-            value.tangents = Many(pushed) if many else {level: fresh(array)}
-            level.saved.append(value)
+            value.tangents = Later(pushed)
+            pushed.level.saved.append(value)
 
 
-def _view(output: Any, source: Pushed, rule: tuple[Any, ...]) -> Any:
+def _note(output: Any, level: ClosedLevel) -> None:
+    """Has the level note the node of a result."""
+    if type(output) is list:
+        for item in output:
+            _note(item, level)
+        return
+    node = node_of(output._meta.edge if type(output._meta) is View else output._edge)
+    if node is not None:
+        if node._is_single:
+            level.note(node)
+        else:
+            level.kinds[node] = None
+
+
+def _view(output: Any, level: ClosedLevel, place: int, rule: tuple[Any, ...]) -> Any:
     """Gives a view the same view of the tangent."""
-    jvp, primals, _, result = rule
-    level = source.level
+    jvp, primals, result = rule
     try:
-        _give_view(output, jvp(level.xp, *primals, computed(source), result), level)
+        _give_view(output, jvp(level.xp, *primals, level.tangent(place), result), level)
     except Exception:
         level.leave()
+    _note(output, level)
     return output
 
 
 def _give_view(output: Any, part: Any, level: ClosedLevel) -> None:
     """Gives a view its tangent: a view of its base's, which lies in memory as the base does."""
     many = level.xp is not arrays
-    output._meta.tangents = Many(known(level, part)) if many else {level: fresh(part)}
+    output._meta.tangents = Later(known(level, part)) if many else {level: fresh(part)}
     output._flags |= DUAL

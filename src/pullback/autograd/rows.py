@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.namespaces import Namespace, arrays
+from pullback.autograd.saved import load_array, load_output_array
 from pullback.batching.rules import array_rule
 from pullback.kernels.broadcasting import axes_to
 
@@ -161,7 +162,7 @@ class _RowsNamespace(Namespace):
     """Formulas on many tangents, and arrays beside them."""
 
     def __init__(self) -> None:
-        self.name = "rows"
+        super().__init__("rows", load_array, load_output_array)  # of what is the same for all
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -7,26 +7,29 @@ tangents (``pullback.autograd.pushed``, ``pullback.autograd.dual_pass``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
+from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
-from pullback.autograd.dual_pass import Dual, run_on_duals
+from pullback.autograd.dual_pass import run_for_tangents
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import ends_of
 from pullback.autograd.pull import Alias, Pull
 from pullback.autograd.pushed import ClosedLevel, LeaveError, known
 from pullback.autograd.rows import Rows, rows
 from pullback.autograd.tangents import beside, tangents_of
 from pullback.autograd.view import edge_of
-from pullback.dispatch.keys import DUAL
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
-from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh
+from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, version_of, wrap
 
 __all__ = ["curvature", "curvatures"]
+
+_INPUT_FLAGS = CPU_FLAGS | REQUIRES_GRAD | DUAL
 
 
 def curvature(
@@ -38,10 +41,13 @@ def curvature(
     """
     if not _is_plain((*leaves, *vectors)):
         return None
-    pairs = zip(leaves, vectors, strict=True)
-    arrays_ = [beside(leaf, vector)._array for leaf, vector in pairs]
-    found = _run(call, leaves, arrays_, ClosedLevel(arrays))
-    return None if found is None else [fresh(array) for array in found]
+    tangents = []
+    for leaf, vector in zip(leaves, vectors, strict=True):
+        array = vector._array
+        if array.strides != leaf._array.strides:
+            array = beside(leaf, vector)._array
+        tangents.append(array)
+    return _run(call, leaves, tangents, ClosedLevel(arrays))
 
 
 def curvatures(
@@ -50,11 +56,10 @@ def curvatures(
     """The same for many vectors at once, which the first axis of `vectors` counts."""
     if not _is_plain((*leaves, *vectors)) or not len(vectors[0]._array):
         return None
-    found = _run(call, leaves, [Rows(v._array) for v in vectors], ClosedLevel(rows))
-    return None if found is None else [fresh(array) for array in found]
+    return _run(call, leaves, [Rows(vector._array) for vector in vectors], ClosedLevel(rows))
 
 
-def _is_plain(tensors: Iterable[Tensor]) -> bool:
+def _is_plain(tensors: Sequence[Tensor]) -> bool:
     """Whether there is nothing but real arrays, and nobody outside who could want more."""
     if get_state().modes or in_forward_mode() or is_anomaly_enabled():
         return False
@@ -69,47 +74,57 @@ def _run(
     leaves: Sequence[Tensor],
     tangents: Sequence[Any],
     level: ClosedLevel,
-) -> list[Any] | None:
+) -> list[Tensor] | None:
     """The tangents of the gradients."""
+    inputs: list[_Input] = []
     with level:
-        aliases = [_alias(*pair, level) for pair in zip(leaves, tangents, strict=True)]
+        given = []
+        for leaf, tangent in zip(leaves, tangents, strict=True):
+            made = _Input(leaf, tangent, level)
+            inputs.append(made)
+            given.append(made.tensor)
         try:
-            result = call([alias.tensor for alias in aliases])
-            products = _products(result, aliases, level)
+            products = _products(call(given), inputs, level)
         except (Exception, LeaveError):  # an error of the function's comes again
             products = None
-    if level.is_left:  # although the function may have caught that, and gone on without
-        products = None
-    for alias in aliases:
-        alias.end()
-    return products
-
-
-def _alias(leaf: Tensor, tangent: Any, level: ClosedLevel) -> Alias:
-    """An input of the function, with its tangent."""
-    alias = Alias(leaf, level, False)
-    tensor = alias.tensor
-    meta = known(level, tangent)
-    meta.accumulator = tensor._meta.accumulator  # type: ignore[union-attr]
-    tensor._meta = meta
-    tensor._flags |= DUAL
-    return alias
-
-
-def _products(result: Any, aliases: list[Alias], level: ClosedLevel) -> list[Any] | None:
-    if type(result) is not Tensor or result.shape != () or result.dtype.kind != "f":
+    for made in inputs:
+        made.end()
+    if products is None or level.is_left:  # which the function may have caught, and gone on
         return None
+    return [fresh(array) for array in products]
+
+
+class _Input(Alias):
+    """An input of the function, with its tangent: made directly, as there is nothing outside."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, leaf: Tensor, tangent: Any, level: ClosedLevel):
+        self.array = tangent.array if type(tangent) is Rows else tangent
+        self.tensor = tensor = wrap(leaf._array)
+        tensor._flags = _INPUT_FLAGS
+        tensor._counter = version_of(leaf)
+        level.inputs.append(tensor._counter)
+        meta = tensor._meta = known(level, tangent)
+        node = self.node = AccumulateGrad(tensor)
+        meta.accumulator = ref(node)
+        level.kinds[node] = True
+
+
+def _products(result: Any, inputs: list[_Input], level: ClosedLevel) -> list[Any] | None:
+    """The same as arrays, from what the function has returned."""
+    if type(result) is not Tensor:
+        return None
+    array = result._array
     edge = edge_of(result)
-    if edge is None:
+    if edge is None or array.shape != () or array.dtype.kind != "f":
         return None
-    nodes = [alias.node for alias in aliases]
-    found = run_on_duals([(*ends_of(edge), None)], nodes, level, False)
+    found = run_for_tangents(edge, level)
     if found is not None:
-        taken = {id(_array_of(alias)) for alias in aliases}
-        return [_product(found.get(alias.node), alias, taken) for alias in aliases]
+        return _owned([found.get(made.node) for made in inputs], inputs)
     if level.xp is not arrays:
         return None
-    pull = Pull([result], aliases)
+    pull = Pull([result], inputs)
     if pull.is_open:  # something else requires grad, which the products depend on too
         return None
     gradients = pull.run(None, create_graph=False, retain_graph=False)
@@ -120,19 +135,17 @@ def _products(result: Any, aliases: list[Alias], level: ClosedLevel) -> list[Any
     ]
 
 
-def _array_of(alias: Alias) -> Any:
-    """The memory of an input's tangent, or many."""
-    own: Any = alias.tensor._meta
-    return own.array.array if type(own.array) is Rows else own.array
-
-
-def _product(gradient: Any, alias: Alias, taken: set[int]) -> Any:
-    """The tangent of a gradient, in memory of its own: no input's and, like a sum's, no other's."""
-    if type(gradient) is not Dual:
-        return np.zeros_like(_array_of(alias))
-    tangent = gradient.tangent
-    array = tangent.array if type(tangent) is Rows else np.asarray(tangent)
-    if array.base is not None or id(array) in taken:
-        array = array.copy()
-    taken.add(id(array))
-    return array
+def _owned(found: list[Any], inputs: list[_Input]) -> list[Any]:
+    """Tangents in memory of their own: no input's and, as those of a sum would have, no other's."""
+    taken = [made.array for made in inputs]
+    products = []
+    for made, tangent in zip(inputs, found, strict=True):
+        if tangent is None:
+            product = np.zeros_like(made.array)
+        else:
+            product = tangent.array if type(tangent) is Rows else np.asarray(tangent)
+            if product.base is not None or any(product is other for other in taken):
+                product = product.copy()
+        taken.append(product)
+        products.append(product)
+    return products
