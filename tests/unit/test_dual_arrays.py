@@ -138,3 +138,72 @@ def test_results_without_a_derivative_have_no_tangent():
         x = fw.make_dual(pb.tensor([1.0, 2.0]), pb.tensor([1.0, 1.0]))
         for y in (x > 1, pb.sign(x).astype("int64"), pb.argmax(x)):
             assert fw.unpack_dual(y).tangent is None
+
+
+def pushed_in_a_map(function):
+    """What a function of a dual tensor returns, for three tangents at once."""
+
+    def push(direction):
+        with fw.dual_level():
+            return function(fw.make_dual(pb.tensor([1.0, 2.0, 3.0]), direction) * 2.0)
+
+    return vmap(push)(pb.tensor(np.eye(3)))
+
+
+def tangent(x):
+    return fw.unpack_dual(x).tangent
+
+
+@pytest.mark.parametrize("seen", ["before", "after", "never"])
+def test_a_carried_tangent_of_a_view_follows_what_is_written_to_that_of_its_base(seen):
+    scale = pb.tensor(2.0, requires_grad=True)
+
+    def write(y):
+        view = y[1:]
+        early = tangent(view) if seen == "before" else None
+        tangent(y).mul_(scale)
+        if seen == "never":
+            return tangent(view * 1.0)
+        return (tangent(view) if early is None else early) * 1.0
+
+    found = pushed_in_a_map(write)
+    np.testing.assert_array_equal(found.detach().numpy(), 4.0 * np.eye(3)[:, 1:])
+    found.sum().backward()
+    assert scale.grad.item() == 4.0
+
+
+def test_a_carried_tangent_of_a_view_is_in_the_memory_of_that_of_its_base():
+    def write(y):
+        first = y[1:]
+        second = first[1:]
+        tangent(y).mul_(10.0)
+        tangent(second).mul_(10.0)
+        return tangent(y) * 1.0, tangent(first) * 1.0, tangent(second * 1.0)
+
+    whole, first, second = (x.numpy() for x in pushed_in_a_map(write))
+    np.testing.assert_array_equal(whole, np.diag([20.0, 20.0, 200.0]))
+    np.testing.assert_array_equal(first, whole[:, 1:])
+    np.testing.assert_array_equal(second, whole[:, 2:])
+
+
+def test_a_carried_tangent_becomes_one_tensor():
+    def read(y):
+        assert y._meta.carried is not None
+        assert y._meta.tangents is y._meta.tangents
+        assert y._meta.carried is None
+        view = y[:2]
+        assert view._meta.carried is not None
+        assert tangent(view)._meta.base is y._meta.tangents[next(iter(y._meta.tangents))]
+        return tangent(view) * 1.0
+
+    np.testing.assert_array_equal(pushed_in_a_map(read).numpy(), 2.0 * np.eye(3)[:, :2])
+
+
+def test_a_tangent_that_ended_with_its_level_is_not_carried_on():
+    kept = []
+    with fw.dual_level():
+        kept.append(fw.make_dual(pb.tensor([1.0, 2.0]), pb.tensor([1.0, 0.0])) * 3.0)
+    with fw.dual_level():
+        assert tangent(kept[0] * 2.0) is None
+        mixed = kept[0] * fw.make_dual(pb.tensor([1.0, 1.0]), pb.tensor([0.0, 1.0]))
+        np.testing.assert_array_equal(tangent(mixed).numpy(), [0.0, 6.0])

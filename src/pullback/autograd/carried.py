@@ -116,8 +116,6 @@ def carry_view(output: Tensor, of: Tensor, at: Carried, array: Any, state: State
     return True
 
 
-def levels_in(meta: Meta | None) -> Any:
+def levels_in(meta: Meta) -> Any:
     """The levels of a tensor's tangents; None if it has none at all."""
-    if meta is None:
-        return None
     return meta.tangents if meta.carried is None else (meta.carried[1],)

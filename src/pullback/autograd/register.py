@@ -317,7 +317,10 @@ def _has_changed(tensor: Tensor) -> bool:
     flags = view.base._flags
     if flags & REQUIRES_GRAD or not flags & DUAL:
         return bool(flags & REQUIRES_GRAD)
-    own, theirs = levels_in(view), levels_in(view.base._meta)
+    whole: Any = view.base._meta
+    if view.carried is not None and whole.carried is not None:
+        return view.carried[1] is not whole.carried[1]
+    own, theirs = levels_in(view), levels_in(whole)
     if own is None or theirs is None:
         return True
     for level in theirs:  # noqa: SIM110 - one, as a rule, for which a loop is quickest
