@@ -112,10 +112,11 @@ def test_a_graph_is_freed_by_counting_references(pb):
     """Saved outputs hold no cycle."""
     x = pb.leaf(1.0)
     y = pb.exp(pb.exp(x))
-    gone = weakref.ref(y.grad_fn)
+    y.grad_fn.metadata["alive"] = alive = pb.leaf(1.0)
+    gone = weakref.ref(alive)
     gc.disable()
     try:
-        del y
+        del y, alive
         assert gone() is None
     finally:
         gc.enable()

@@ -317,8 +317,9 @@ def test_a_graph_with_tangents_dies_with_its_last_user():
     try:
         with fwd.dual_level():
             y = pb.exp(fwd.make_dual(t(1.0, requires_grad=True), t(1.0)))
-            node = weakref.ref(y.grad_fn)
-        del y
+            y.grad_fn.metadata["alive"] = alive = t(1.0)
+            node = weakref.ref(alive)
+        del y, alive
         assert node() is None
     finally:
         gc.enable()

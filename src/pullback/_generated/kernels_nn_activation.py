@@ -1274,7 +1274,8 @@ def _elu_curve_record(self, alpha, scale, input_scale):
     array = nn_activation_kernels.elu_curve(self._array, alpha, scale, input_scale)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1323,7 +1324,8 @@ def _elu_slope_record(self, alpha, scale, input_scale):
     array = nn_activation_kernels.elu_slope(self._array, alpha, scale, input_scale)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1367,7 +1369,8 @@ def _gelu_slope_record(self, *, approximate="none"):
     array = nn_activation_kernels.gelu_slope(self._array, approximate=approximate)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1409,7 +1412,8 @@ def _hardswish_slope_record(self):
     array = nn_activation_kernels.hardswish_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1447,7 +1451,8 @@ def _logsigmoid_slope_record(self):
     array = nn_activation_kernels.logsigmoid_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1490,7 +1495,8 @@ def _mish_slope_record(self):
     array = nn_activation_kernels.mish_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1538,7 +1544,9 @@ def _pass_above_record(grad_output, self, bound):
     array = nn_activation_kernels.pass_above(grad_output._array, self._array, bound)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1588,7 +1596,9 @@ def _pass_between_record(grad_output, self, low, high):
     array = nn_activation_kernels.pass_between(grad_output._array, self._array, low, high)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1636,7 +1646,9 @@ def _pass_leaky_record(grad_output, self, slope):
     array = nn_activation_kernels.pass_leaky(grad_output._array, self._array, slope)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1686,7 +1698,9 @@ def _pass_outside_record(grad_output, self, low, high):
     array = nn_activation_kernels.pass_outside(grad_output._array, self._array, low, high)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1736,7 +1750,9 @@ def _prelu_record(self, weight):
     array = nn_activation_kernels.prelu(self._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1778,7 +1794,8 @@ def _silu_slope_record(self):
     array = nn_activation_kernels.silu_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1822,7 +1839,8 @@ def celu_record(self, alpha=1.0):
     array = nn_activation_kernels.celu(self._array, alpha)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1896,7 +1914,8 @@ def elu_record(self, alpha=1.0):
     array = nn_activation_kernels.elu(self._array, alpha)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1970,7 +1989,8 @@ def gelu_record(self, *, approximate="none"):
     array = nn_activation_kernels.gelu(self._array, approximate=approximate)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2014,7 +2034,8 @@ def hardshrink_record(self, lambd=0.5):
     array = nn_activation_kernels.hardshrink(self._array, lambd)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2056,7 +2077,8 @@ def hardsigmoid_record(self):
     array = nn_activation_kernels.hardsigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2098,7 +2120,8 @@ def hardswish_record(self):
     array = nn_activation_kernels.hardswish(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2144,7 +2167,8 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     array = nn_activation_kernels.hardtanh(self._array, min_val, max_val)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2224,7 +2248,8 @@ def leaky_relu_record(self, negative_slope=0.01):
     array = nn_activation_kernels.leaky_relu(self._array, negative_slope)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2330,7 +2355,8 @@ def logsigmoid_record(self):
     array = nn_activation_kernels.logsigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2372,7 +2398,8 @@ def mish_record(self):
     array = nn_activation_kernels.mish(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2410,7 +2437,8 @@ def relu_record(self):
     array = nn_activation_kernels.relu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2453,7 +2481,8 @@ def relu6_record(self):
     array = nn_activation_kernels.relu6(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2522,7 +2551,8 @@ def selu_record(self):
     array = nn_activation_kernels.selu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2594,7 +2624,8 @@ def silu_record(self):
     array = nn_activation_kernels.silu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2668,7 +2699,8 @@ def softshrink_record(self, lambd=0.5):
     array = nn_activation_kernels.softshrink(self._array, lambd)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2710,7 +2742,8 @@ def softsign_record(self):
     array = nn_activation_kernels.softsign(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2752,7 +2785,8 @@ def tanhshrink_record(self):
     array = nn_activation_kernels.tanhshrink(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2797,7 +2831,8 @@ def threshold_record(self, threshold, value):
     array = nn_activation_kernels.threshold(self._array, threshold, value)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array

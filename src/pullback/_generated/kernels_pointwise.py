@@ -2867,7 +2867,8 @@ def _sgn_record(self):
     array = pointwise_kernels.sgn(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2910,7 +2911,8 @@ def abs_record(self):
     array = np_absolute(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2984,7 +2986,8 @@ def acos_record(self):
     array = spread(np_arccos, self._array) if self._array.size >= LARGE else np_arccos(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3060,7 +3063,8 @@ def acosh_record(self):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3138,7 +3142,9 @@ def add_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3216,7 +3222,8 @@ def angle_record(self, deg=False):
     array = np_angle(self._array, deg=deg)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3262,7 +3269,8 @@ def asin_record(self):
     array = spread(np_arcsin, self._array) if self._array.size >= LARGE else np_arcsin(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3338,7 +3346,8 @@ def asinh_record(self):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3404,7 +3413,8 @@ def astype_record(self, dtype):
     array = pointwise_kernels.astype(self._array, dtype)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3450,7 +3460,8 @@ def atan_record(self):
     array = spread(np_arctan, self._array) if self._array.size >= LARGE else np_arctan(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3508,7 +3519,9 @@ def atan2_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3626,7 +3639,8 @@ def atanh_record(self):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3846,7 +3860,8 @@ def cbrt_record(self):
     array = np_cbrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3912,7 +3927,8 @@ def ceil_record(self):
     array = np_ceil(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4002,7 +4018,9 @@ def clamp_record(self, min=None, max=None):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4104,7 +4122,8 @@ def clone_record(self):
     array = pointwise_kernels.clone(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4144,7 +4163,9 @@ def complex_record(self, other):
     array = pointwise_kernels.complex(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4182,7 +4203,8 @@ def conjugate_record(self):
     array = np_conjugate(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4244,7 +4266,9 @@ def copysign_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4332,7 +4356,8 @@ def cos_record(self):
     array = spread(np_cos, self._array) if self._array.size >= LARGE else np_cos(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4406,7 +4431,8 @@ def cosh_record(self):
     array = spread(np_cosh, self._array) if self._array.size >= LARGE else np_cosh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4472,7 +4498,8 @@ def deg2rad_record(self):
     array = np_deg2rad(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4560,7 +4587,9 @@ def div_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4653,7 +4682,8 @@ def exp_record(self):
     array = spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4696,7 +4726,8 @@ def exp2_record(self):
     array = spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4793,7 +4824,8 @@ def expm1_record(self):
     array = spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4859,7 +4891,8 @@ def floor_record(self):
     array = np_floor(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4935,7 +4968,9 @@ def floor_divide_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5017,7 +5052,9 @@ def fmax_record(self, other):
     array = pointwise_kernels.fmax(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5065,7 +5102,9 @@ def fmin_record(self, other):
     array = pointwise_kernels.fmin(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5127,7 +5166,9 @@ def fmod_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5293,7 +5334,9 @@ def heaviside_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5385,7 +5428,9 @@ def hypot_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5552,7 +5597,9 @@ def ldexp_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5657,7 +5704,9 @@ def lerp_record(self, end, weight):
     array = pointwise_kernels.lerp(self._array, end._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5765,7 +5814,8 @@ def log_record(self):
     array = spread(np_log, self._array) if self._array.size >= LARGE else np_log(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5811,7 +5861,8 @@ def log10_record(self):
     array = spread(np_log10, self._array) if self._array.size >= LARGE else np_log10(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5885,7 +5936,8 @@ def log1p_record(self):
     array = spread(np_log1p, self._array) if self._array.size >= LARGE else np_log1p(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5959,7 +6011,8 @@ def log2_record(self):
     array = spread(np_log2, self._array) if self._array.size >= LARGE else np_log2(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6063,7 +6116,9 @@ def logaddexp_record(self, other):
     array = logarithms_kernels.logaddexp(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6125,7 +6180,9 @@ def logaddexp2_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6219,7 +6276,9 @@ def maximum_record(self, other):
     array = pointwise_kernels.maximum(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6309,7 +6368,9 @@ def minimum_record(self, other):
     array = pointwise_kernels.minimum(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6440,7 +6501,9 @@ def mul_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6528,7 +6591,8 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     array = np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6607,7 +6671,8 @@ def neg_record(self):
     array = np_negative(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6683,7 +6748,9 @@ def nextafter_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6759,7 +6826,9 @@ def polar_record(self, other):
     array = pointwise_kernels.polar(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6805,7 +6874,8 @@ def positive_record(self):
     array = np_positive(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6853,7 +6923,9 @@ def pow_record(self, other):
     array = pointwise_kernels.pow(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6934,7 +7006,8 @@ def rad2deg_record(self):
     array = np_rad2deg(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7034,7 +7107,8 @@ def reciprocal_record(self):
     array = np_reciprocal(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7128,7 +7202,9 @@ def remainder_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7223,7 +7299,8 @@ def rint_record(self):
     array = np_rint(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7287,7 +7364,8 @@ def round_record(self, decimals=0):
     array = np_round(self._array, decimals=decimals)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7355,7 +7433,8 @@ def sign_record(self):
     array = np_sign(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7435,7 +7514,8 @@ def sin_record(self):
     array = spread(np_sin, self._array) if self._array.size >= LARGE else np_sin(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7505,7 +7585,8 @@ def sinc_record(self):
     array = np_sinc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7579,7 +7660,8 @@ def sinh_record(self):
     array = spread(np_sinh, self._array) if self._array.size >= LARGE else np_sinh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7645,7 +7727,8 @@ def sqrt_record(self):
     array = np_sqrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7715,7 +7798,8 @@ def square_record(self):
     array = np_square(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7793,7 +7877,9 @@ def sub_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7871,7 +7957,8 @@ def tan_record(self):
     array = spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7941,7 +8028,8 @@ def tanh_record(self):
     array = spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -8007,7 +8095,8 @@ def trunc_record(self):
     array = np_trunc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -8153,7 +8242,9 @@ def where_record(condition, self, other):
     array = np_where(condition._array, self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array

@@ -679,7 +679,8 @@ def digamma_record(self):
     array = special_gamma_kernels.digamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -749,7 +750,8 @@ def entr_record(self):
     array = special_kernels.entr(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -791,7 +793,8 @@ def erf_record(self):
     array = special_kernels.erf(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -861,7 +864,8 @@ def erfc_record(self):
     array = special_kernels.erfc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -927,7 +931,8 @@ def erfinv_record(self):
     array = special_kernels.erfinv(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -997,7 +1002,8 @@ def gamma_record(self):
     array = special_gamma_kernels.gamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1040,7 +1046,8 @@ def i0_record(self):
     array = special_kernels.i0(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1082,7 +1089,8 @@ def i1_record(self):
     array = special_kernels.i1(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1125,7 +1133,8 @@ def lgamma_record(self):
     array = special_gamma_kernels.lgamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1197,7 +1206,8 @@ def logit_record(self, eps=None):
     array = special_kernels.logit(self._array, eps)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1271,7 +1281,8 @@ def polygamma_record(n, self):
     array = special_gamma_kernels.polygamma(n, self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1309,7 +1320,8 @@ def sigmoid_record(self):
     array = special_kernels.sigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1383,7 +1395,8 @@ def softplus_record(self, beta=1.0, threshold=20.0):
     array = special_kernels.softplus(self._array, beta, threshold)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1435,7 +1448,9 @@ def xlog1py_record(self, other):
     array = special_kernels.xlog1py(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1489,7 +1504,9 @@ def xlogy_record(self, other):
     array = special_kernels.xlogy(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array

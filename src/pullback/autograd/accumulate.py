@@ -25,7 +25,7 @@ class AccumulateGrad(Node):
     It holds the leaf; the leaf holds it weakly, so that a graph dies with its last user.
     """
 
-    __slots__ = ("variable",)
+    __slots__ = ("variable", "__weakref__")
     _edges: tuple[Edge, ...] = ()
     _saves: ClassVar[tuple[str, ...]] = ("variable",)
     _is_single: ClassVar[bool] = False  # ``grad_dtype`` may ask for another dtype

@@ -193,7 +193,7 @@ def write_out(result: Any, out: Tensor, name: str) -> Tensor:
 class CopySlices(Node):
     """A write to a view, seen from its base."""
 
-    __slots__ = ("_edges", "fn", "layout", "maker", "number", "place", "step")
+    __slots__ = ("_edges", "fn", "layout", "maker", "number", "place", "step", "__weakref__")
     _saves: ClassVar[tuple[str, ...]] = ("fn", "step")
     _sees_buffers: ClassVar[bool] = True
 

@@ -153,7 +153,7 @@ def numbered_by(owner: Any) -> Iterator[None]:
 class HookLists:
     """What few nodes have: hooks, of the node or of one output, and what users keep with it."""
 
-    __slots__ = ("metadata", "post", "pre", "retained", "tensor")
+    __slots__ = ("metadata", "post", "pre", "retained", "tensor", "__weakref__")
 
     def __init__(self) -> None:
         self.tensor: dict[int, dict[int, Any]] = {}  # output number -> hooks
@@ -188,7 +188,7 @@ class Counted:
 class Node:
     """One recorded operation; what ``tensor.grad_fn`` shows."""
 
-    __slots__ = ("_seq", "_shape", "_dtype", "_hooks", "__weakref__")
+    __slots__ = ("_seq", "_shape", "_dtype", "_hooks")
 
     # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
     _saves: ClassVar[tuple[str, ...]] = ()

@@ -1,7 +1,7 @@
 """Which nodes were recorded over payloads: formulas cannot run on raw arrays there.
 
 Few programs use payloads, so nodes have no slot for it. The nodes that are marked are listed here,
-weakly, and a backward pass looks for its own among them only if there are any.
+as long as they live, and a backward pass looks for its own among them only if there are any.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from weakref import ref
 
-from pullback.autograd.node import Node
+from pullback.autograd.node import HookLists, Node
 
 __all__ = ["any_marked", "mark", "marked"]
 
-marked: dict[int, ref[Node]] = {}  # empty unless a program uses payloads
+marked: dict[int, ref[HookLists]] = {}  # empty unless a program uses payloads
 
 
 def mark(node: Node) -> None:
     """Notes that a node has a payload on either side."""
     place = id(node)
-    marked[place] = ref(node, lambda _: marked.pop(place, None))
+    # Nodes cannot be referenced weakly, but what they alone hold can.
+    marked[place] = ref(node.hook_lists(), lambda _: marked.pop(place, None))
 
 
 def any_marked(nodes: Iterable[Node]) -> bool:

@@ -82,7 +82,7 @@ class SavedOutput:
 def _written_base(meta: Meta) -> ref[Node] | None:
     edge = meta.base._edge if type(meta) is View else None
     node = node_of(edge)
-    return None if node is None else ref(node)
+    return ref(node) if hasattr(node, "fn") else None  # it is the node of a write to a part
 
 
 def output_edge(node: Node, number: int, slices: ref[Any] | None) -> Edge:

@@ -12383,7 +12383,9 @@ def special_agm_record(a, b):
     array = scipy.special._ufuncs.agm(a._array, b._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12531,7 +12533,9 @@ def special_bdtr_record(k, n, p):
     array = scipy.special._ufuncs.bdtr(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12595,7 +12599,9 @@ def special_bdtrc_record(k, n, p):
     array = scipy.special._ufuncs.bdtrc(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12653,7 +12659,9 @@ def special_bdtri_record(k, n, y):
     array = scipy.special._ufuncs.bdtri(k._array, n._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12699,7 +12707,8 @@ def special_bei_record(x):
     array = scipy.special._ufuncs.bei(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12741,7 +12750,8 @@ def special_beip_record(x):
     array = scipy.special._ufuncs.beip(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12783,7 +12793,8 @@ def special_ber_record(x):
     array = scipy.special._ufuncs.ber(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12825,7 +12836,8 @@ def special_berp_record(x):
     array = scipy.special._ufuncs.berp(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12889,7 +12901,9 @@ def special_besselpoly_record(a, lmb, nu):
     array = scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12939,7 +12953,9 @@ def special_beta_record(a, b):
     array = scipy.special._ufuncs.beta(a._array, b._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13010,7 +13026,9 @@ def special_betainc_record(a, b, x):
     array = scipy.special._ufuncs.betainc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13074,7 +13092,9 @@ def special_betaincc_record(a, b, x):
     array = scipy.special._ufuncs.betaincc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13132,7 +13152,9 @@ def special_betainccinv_record(a, b, y):
     array = scipy.special._ufuncs.betainccinv(a._array, b._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13194,7 +13216,9 @@ def special_betaincinv_record(a, b, y):
     array = scipy.special._ufuncs.betaincinv(a._array, b._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13246,7 +13270,9 @@ def special_betaln_record(a, b):
     array = scipy.special._ufuncs.betaln(a._array, b._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13300,7 +13326,9 @@ def special_binom_record(x, y):
     array = scipy.special._ufuncs.binom(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13355,7 +13383,9 @@ def special_boxcox_record(x, lmbda):
     array = scipy.special._ufuncs.boxcox(x._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13407,7 +13437,9 @@ def special_boxcox1p_record(x, lmbda):
     array = scipy.special._ufuncs.boxcox1p(x._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13463,7 +13495,9 @@ def special_chdtr_record(v, x):
     array = scipy.special._ufuncs.chdtr(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13515,7 +13549,9 @@ def special_chdtrc_record(v, x):
     array = scipy.special._ufuncs.chdtrc(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13561,7 +13597,9 @@ def special_chdtri_record(v, p):
     array = scipy.special._ufuncs.chdtri(v._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13623,7 +13661,9 @@ def special_chndtr_record(x, df, nc):
     array = scipy.special._ufuncs.chndtr(x._array, df._array, nc._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13687,7 +13727,9 @@ def special_chndtrinc_record(x, df, p):
     array = scipy.special._ufuncs.chndtrinc(x._array, df._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13750,7 +13792,9 @@ def special_chndtrix_record(p, df, nc):
     array = scipy.special._ufuncs.chndtrix(p._array, df._array, nc._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13795,7 +13839,8 @@ def special_cosdg_record(x):
     array = scipy.special._ufuncs.cosdg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13837,7 +13882,8 @@ def special_cosm1_record(x):
     array = scipy.special._ufuncs.cosm1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13875,7 +13921,8 @@ def special_cotdg_record(x):
     array = scipy.special._ufuncs.cotdg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13918,7 +13965,8 @@ def special_dawsn_record(x):
     array = scipy.special._ufuncs.dawsn(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13961,7 +14009,8 @@ def special_ellipe_record(m):
     array = scipy.special._ufuncs.ellipe(m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14009,7 +14058,9 @@ def special_ellipeinc_record(phi, m):
     array = scipy.special._ufuncs.ellipeinc(phi._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14100,7 +14151,8 @@ def special_ellipk_record(m):
     array = scipy.special._ufuncs.ellipk(m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14148,7 +14200,9 @@ def special_ellipkinc_record(phi, m):
     array = scipy.special._ufuncs.ellipkinc(phi._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14194,7 +14248,8 @@ def special_ellipkm1_record(p):
     array = scipy.special._ufuncs.ellipkm1(p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14242,7 +14297,9 @@ def special_elliprc_record(x, y):
     array = scipy.special._ufuncs.elliprc(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14304,7 +14361,9 @@ def special_elliprd_record(x, y, z):
     array = scipy.special._ufuncs.elliprd(x._array, y._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14376,7 +14435,9 @@ def special_elliprf_record(x, y, z):
     array = scipy.special._ufuncs.elliprf(x._array, y._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14444,7 +14505,9 @@ def special_elliprg_record(x, y, z):
     array = scipy.special._ufuncs.elliprg(x._array, y._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14524,7 +14587,9 @@ def special_elliprj_record(x, y, z, p):
     array = scipy.special._ufuncs.elliprj(x._array, y._array, z._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14580,7 +14645,8 @@ def special_entr_record(x):
     array = scipy.special._ufuncs.entr(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14622,7 +14688,8 @@ def special_erf_record(z):
     array = scipy.special._ufuncs.erf(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14664,7 +14731,8 @@ def special_erfc_record(x):
     array = scipy.special._ufuncs.erfc(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14702,7 +14770,8 @@ def special_erfcinv_record(y):
     array = scipy.special._ufuncs.erfcinv(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14745,7 +14814,8 @@ def special_erfcx_record(x):
     array = scipy.special._ufuncs.erfcx(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14788,7 +14858,8 @@ def special_erfi_record(z):
     array = scipy.special._ufuncs.erfi(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14826,7 +14897,8 @@ def special_erfinv_record(y):
     array = scipy.special._ufuncs.erfinv(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14879,7 +14951,9 @@ def special_eval_chebyc_record(n, x):
     array = scipy.special._ufuncs.eval_chebyc(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14931,7 +15005,9 @@ def special_eval_chebys_record(n, x):
     array = scipy.special._ufuncs.eval_chebys(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14983,7 +15059,9 @@ def special_eval_chebyt_record(n, x):
     array = scipy.special._ufuncs.eval_chebyt(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15035,7 +15113,9 @@ def special_eval_chebyu_record(n, x):
     array = scipy.special._ufuncs.eval_chebyu(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15099,7 +15179,9 @@ def special_eval_gegenbauer_record(n, alpha, x):
     array = scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15165,7 +15247,9 @@ def special_eval_genlaguerre_record(n, alpha, x):
     array = scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15217,7 +15301,9 @@ def special_eval_hermite_record(n, x):
     array = scipy.special._ufuncs.eval_hermite(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15269,7 +15355,9 @@ def special_eval_hermitenorm_record(n, x):
     array = scipy.special._ufuncs.eval_hermitenorm(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15341,7 +15429,9 @@ def special_eval_jacobi_record(n, alpha, beta, x):
     array = scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15400,7 +15490,9 @@ def special_eval_laguerre_record(n, x):
     array = scipy.special._ufuncs.eval_laguerre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15452,7 +15544,9 @@ def special_eval_legendre_record(n, x):
     array = scipy.special._ufuncs.eval_legendre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15504,7 +15598,9 @@ def special_eval_sh_chebyt_record(n, x):
     array = scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15556,7 +15652,9 @@ def special_eval_sh_chebyu_record(n, x):
     array = scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15630,7 +15728,9 @@ def special_eval_sh_jacobi_record(n, p, q, x):
     array = scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15689,7 +15789,9 @@ def special_eval_sh_legendre_record(n, x):
     array = scipy.special._ufuncs.eval_sh_legendre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15733,7 +15835,8 @@ def special_exp1_record(z):
     array = scipy.special._ufuncs.exp1(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15771,7 +15874,8 @@ def special_exp10_record(x):
     array = scipy.special._ufuncs.exp10(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15814,7 +15918,8 @@ def special_expi_record(x):
     array = scipy.special._ufuncs.expi(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15856,7 +15961,8 @@ def special_expit_record(x):
     array = scipy.special._ufuncs.expit(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15909,7 +16015,9 @@ def special_expn_record(n, x):
     array = scipy.special._ufuncs.expn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15959,7 +16067,8 @@ def special_exprel_record(x):
     array = scipy.special._ufuncs.exprel(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16023,7 +16132,9 @@ def special_fdtr_record(dfn, dfd, x):
     array = scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16087,7 +16198,9 @@ def special_fdtrc_record(dfn, dfd, x):
     array = scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16145,7 +16258,9 @@ def special_fdtri_record(dfn, dfd, p):
     array = scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16222,7 +16337,8 @@ def special_gamma_record(z):
     array = scipy.special._ufuncs.gamma(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16275,7 +16391,9 @@ def special_gammainc_record(a, x):
     array = scipy.special._ufuncs.gammainc(a._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16327,7 +16445,9 @@ def special_gammaincc_record(a, x):
     array = scipy.special._ufuncs.gammaincc(a._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16373,7 +16493,9 @@ def special_gammainccinv_record(a, y):
     array = scipy.special._ufuncs.gammainccinv(a._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16423,7 +16545,9 @@ def special_gammaincinv_record(a, y):
     array = scipy.special._ufuncs.gammaincinv(a._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16469,7 +16593,8 @@ def special_gammaln_record(x):
     array = scipy.special._ufuncs.gammaln(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16507,7 +16632,8 @@ def special_gammasgn_record(x):
     array = scipy.special._ufuncs.gammasgn(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16565,7 +16691,9 @@ def special_gdtr_record(a, b, x):
     array = scipy.special._ufuncs.gdtr(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16623,7 +16751,9 @@ def special_gdtrc_record(a, b, x):
     array = scipy.special._ufuncs.gdtrc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16679,7 +16809,9 @@ def special_gdtria_record(p, b, x):
     array = scipy.special._ufuncs.gdtria(p._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16736,7 +16868,9 @@ def special_gdtrix_record(a, b, p):
     array = scipy.special._ufuncs.gdtrix(a._array, b._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16789,7 +16923,9 @@ def special_hankel1_record(v, z):
     array = scipy.special._ufuncs.hankel1(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16841,7 +16977,9 @@ def special_hankel1e_record(v, z):
     array = scipy.special._ufuncs.hankel1e(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16897,7 +17035,9 @@ def special_hankel2_record(v, z):
     array = scipy.special._ufuncs.hankel2(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16949,7 +17089,9 @@ def special_hankel2e_record(v, z):
     array = scipy.special._ufuncs.hankel2e(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17001,7 +17143,9 @@ def special_huber_record(delta, r):
     array = scipy.special._ufuncs.huber(delta._array, r._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17059,7 +17203,9 @@ def special_hyp0f1_record(v, z):
     array = scipy.special._ufuncs.hyp0f1(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17123,7 +17269,9 @@ def special_hyp1f1_record(a, b, x):
     array = scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17195,7 +17343,9 @@ def special_hyp2f1_record(a, b, c, z):
     array = scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17259,7 +17409,9 @@ def special_hyperu_record(a, b, x):
     array = scipy.special._ufuncs.hyperu(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17301,7 +17453,8 @@ def special_i0_record(x):
     array = scipy.special._ufuncs.i0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17343,7 +17496,8 @@ def special_i0e_record(x):
     array = scipy.special._ufuncs.i0e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17386,7 +17540,8 @@ def special_i1_record(x):
     array = scipy.special._ufuncs.i1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17428,7 +17583,8 @@ def special_i1e_record(x):
     array = scipy.special._ufuncs.i1e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17475,7 +17631,9 @@ def special_inv_boxcox_record(y, lmbda):
     array = scipy.special._ufuncs.inv_boxcox(y._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17526,7 +17684,9 @@ def special_inv_boxcox1p_record(y, lmbda):
     array = scipy.special._ufuncs.inv_boxcox1p(y._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17639,7 +17799,8 @@ def special_it2struve0_record(x):
     array = scipy.special._ufuncs.it2struve0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17781,7 +17942,8 @@ def special_itmodstruve0_record(x):
     array = scipy.special._ufuncs.itmodstruve0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17823,7 +17985,8 @@ def special_itstruve0_record(x):
     array = scipy.special._ufuncs.itstruve0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17875,7 +18038,9 @@ def special_iv_record(v, z):
     array = scipy.special._ufuncs.iv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17927,7 +18092,9 @@ def special_ive_record(v, z):
     array = scipy.special._ufuncs.ive(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17976,7 +18143,8 @@ def special_j0_record(x):
     array = scipy.special._ufuncs.j0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18018,7 +18186,8 @@ def special_j1_record(x):
     array = scipy.special._ufuncs.j1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18070,7 +18239,9 @@ def special_jv_record(v, z):
     array = scipy.special._ufuncs.jv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18122,7 +18293,9 @@ def special_jve_record(v, z):
     array = scipy.special._ufuncs.jve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18166,7 +18339,8 @@ def special_k0_record(x):
     array = scipy.special._ufuncs.k0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18208,7 +18382,8 @@ def special_k0e_record(x):
     array = scipy.special._ufuncs.k0e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18251,7 +18426,8 @@ def special_k1_record(x):
     array = scipy.special._ufuncs.k1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18294,7 +18470,8 @@ def special_k1e_record(x):
     array = scipy.special._ufuncs.k1e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18337,7 +18514,8 @@ def special_kei_record(x):
     array = scipy.special._ufuncs.kei(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18379,7 +18557,8 @@ def special_keip_record(x):
     array = scipy.special._ufuncs.keip(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18464,7 +18643,8 @@ def special_ker_record(x):
     array = scipy.special._ufuncs.ker(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18506,7 +18686,8 @@ def special_kerp_record(x):
     array = scipy.special._ufuncs.kerp(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18555,7 +18736,9 @@ def special_kl_div_record(x, y):
     array = scipy.special._ufuncs.kl_div(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18611,7 +18794,9 @@ def special_kn_record(n, x):
     array = scipy.special._ufuncs.kn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18651,7 +18836,8 @@ def special_kolmogi_record(p):
     array = scipy.special._ufuncs.kolmogi(p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18694,7 +18880,8 @@ def special_kolmogorov_record(y):
     array = scipy.special._ufuncs.kolmogorov(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18746,7 +18933,9 @@ def special_kv_record(v, z):
     array = scipy.special._ufuncs.kv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18798,7 +18987,9 @@ def special_kve_record(v, z):
     array = scipy.special._ufuncs.kve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18848,7 +19039,9 @@ def special_lambertw_record(z, k, tol):
     array = scipy.special._ufuncs._lambertw(z._array, k._array, tol._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18894,7 +19087,8 @@ def special_log_expit_record(x):
     array = scipy.special._ufuncs.log_expit(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18936,7 +19130,8 @@ def special_log_ndtr_record(x):
     array = scipy.special._ufuncs.log_ndtr(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19001,7 +19196,9 @@ def special_log_wright_bessel_record(a, b, x):
     array = scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19047,7 +19244,8 @@ def special_loggamma_record(z):
     array = scipy.special._ufuncs.loggamma(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19089,7 +19287,8 @@ def special_logit_record(x):
     array = scipy.special._ufuncs.logit(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19153,7 +19352,9 @@ def special_lpmv_record(m, v, x):
     array = scipy.special._ufuncs.lpmv(m._array, v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19197,7 +19398,9 @@ def special_mathieu_a_record(m, q):
     array = scipy.special._ufuncs.mathieu_a(m._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19229,7 +19432,9 @@ def special_mathieu_b_record(m, q):
     array = scipy.special._ufuncs.mathieu_b(m._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19703,7 +19908,9 @@ def special_modstruve_record(v, x):
     array = scipy.special._ufuncs.modstruve(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19774,7 +19981,9 @@ def special_nbdtr_record(k, n, p):
     array = scipy.special._ufuncs.nbdtr(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19838,7 +20047,9 @@ def special_nbdtrc_record(k, n, p):
     array = scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19896,7 +20107,9 @@ def special_nbdtri_record(k, n, y):
     array = scipy.special._ufuncs.nbdtri(k._array, n._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19964,7 +20177,9 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
     array = scipy.special._ufuncs.ncfdtr(dfn._array, dfd._array, nc._array, f._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20024,7 +20239,9 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
     array = scipy.special._ufuncs.ncfdtri(dfn._array, dfd._array, nc._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20087,7 +20304,9 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
     array = scipy.special._ufuncs.ncfdtrinc(dfn._array, dfd._array, p._array, f._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20156,7 +20375,9 @@ def special_nctdtr_record(df, nc, x):
     array = scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20214,7 +20435,9 @@ def special_nctdtrit_record(df, nc, p):
     array = scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20260,7 +20483,8 @@ def special_ndtr_record(x):
     array = scipy.special._ufuncs.ndtr(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20298,7 +20522,8 @@ def special_ndtri_record(y):
     array = scipy.special._ufuncs.ndtri(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20341,7 +20566,8 @@ def special_ndtri_exp_record(y):
     array = scipy.special._ufuncs.ndtri_exp(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20396,7 +20622,9 @@ def special_nrdtrimn_record(p, std, x):
     array = scipy.special._ufuncs.nrdtrimn(p._array, std._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20469,7 +20697,9 @@ def special_nrdtrisd_record(mn, p, x):
     array = scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20678,7 +20908,9 @@ def special_obl_cv_record(m, n, c):
     array = scipy.special._ufuncs.obl_cv(m._array, n._array, c._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20996,7 +21228,9 @@ def special_owens_t_record(h, a):
     array = scipy.special._ufuncs.owens_t(h._array, a._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21187,7 +21421,9 @@ def special_pdtr_record(k, m):
     array = scipy.special._ufuncs.pdtr(k._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21239,7 +21475,9 @@ def special_pdtrc_record(k, m):
     array = scipy.special._ufuncs.pdtrc(k._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21285,7 +21523,9 @@ def special_pdtri_record(k, y):
     array = scipy.special._ufuncs.pdtri(k._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21337,7 +21577,9 @@ def special_poch_record(z, m):
     array = scipy.special._ufuncs.poch(z._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21392,7 +21634,9 @@ def special_powm1_record(x, y):
     array = scipy.special._ufuncs.powm1(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21585,7 +21829,9 @@ def special_pro_cv_record(m, n, c):
     array = scipy.special._ufuncs.pro_cv(m._array, n._array, c._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21903,7 +22149,9 @@ def special_pseudo_huber_record(delta, r):
     array = scipy.special._ufuncs.pseudo_huber(delta._array, r._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21955,7 +22203,8 @@ def special_psi_record(z):
     array = scipy.special._ufuncs.psi(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22001,7 +22250,9 @@ def special_radian_record(d, m, s):
     array = scipy.special._ufuncs.radian(d._array, m._array, s._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22059,7 +22310,9 @@ def special_rel_entr_record(x, y):
     array = scipy.special._ufuncs.rel_entr(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22105,7 +22358,8 @@ def special_rgamma_record(z):
     array = scipy.special._ufuncs.rgamma(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22210,7 +22464,8 @@ def special_sindg_record(x):
     array = scipy.special._ufuncs.sindg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22262,7 +22517,9 @@ def special_smirnov_record(n, d):
     array = scipy.special._ufuncs.smirnov(n._array, d._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22308,7 +22565,9 @@ def special_smirnovi_record(n, p):
     array = scipy.special._ufuncs.smirnovi(n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22352,7 +22611,9 @@ def special_smirnovp_record(n, d):
     array = scipy.special._ufuncs._smirnovp(n._array, d._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22386,7 +22647,8 @@ def special_spence_record(z):
     array = scipy.special._ufuncs.spence(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22438,7 +22700,9 @@ def special_spherical_in_record(n, z):
     array = scipy.special._ufuncs._spherical_in(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22496,7 +22760,9 @@ def special_spherical_in_d_record(n, z):
     array = scipy.special._ufuncs._spherical_in_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22552,7 +22818,9 @@ def special_spherical_jn_record(n, z):
     array = scipy.special._ufuncs._spherical_jn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22610,7 +22878,9 @@ def special_spherical_jn_d_record(n, z):
     array = scipy.special._ufuncs._spherical_jn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22666,7 +22936,9 @@ def special_spherical_kn_record(n, z):
     array = scipy.special._ufuncs._spherical_kn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22724,7 +22996,9 @@ def special_spherical_kn_d_record(n, z):
     array = scipy.special._ufuncs._spherical_kn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22780,7 +23054,9 @@ def special_spherical_yn_record(n, z):
     array = scipy.special._ufuncs._spherical_yn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22838,7 +23114,9 @@ def special_spherical_yn_d_record(n, z):
     array = scipy.special._ufuncs._spherical_yn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22894,7 +23172,9 @@ def special_stdtr_record(df, x):
     array = scipy.special._ufuncs.stdtr(df._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22940,7 +23220,9 @@ def special_stdtrit_record(df, p):
     array = scipy.special._ufuncs.stdtrit(df._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22996,7 +23278,9 @@ def special_struve_record(v, x):
     array = scipy.special._ufuncs.struve(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23041,7 +23325,8 @@ def special_tandg_record(x):
     array = scipy.special._ufuncs.tandg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23086,7 +23371,9 @@ def special_tklmbda_record(x, lmbda):
     array = scipy.special._ufuncs.tklmbda(x._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23151,7 +23438,9 @@ def special_voigt_profile_record(x, sigma, gamma):
     array = scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23218,7 +23507,8 @@ def special_wofz_record(z):
     array = scipy.special._ufuncs.wofz(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23283,7 +23573,9 @@ def special_wright_bessel_record(a, b, x):
     array = scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edges[0]
+        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23321,7 +23613,8 @@ def special_wrightomega_record(z):
     array = scipy.special._ufuncs.wrightomega(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23370,7 +23663,9 @@ def special_xlog1py_record(x, y):
     array = scipy.special._ufuncs.xlog1py(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23422,7 +23717,9 @@ def special_xlogy_record(x, y):
     array = scipy.special._ufuncs.xlogy(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23468,7 +23765,8 @@ def special_y0_record(x):
     array = scipy.special._ufuncs.y0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23510,7 +23808,8 @@ def special_y1_record(x):
     array = scipy.special._ufuncs.y1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        edge = node._edge0
+        node._shape = edge._shape if edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23562,7 +23861,9 @@ def special_yn_record(n, x):
     array = scipy.special._ufuncs.yn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23614,7 +23915,9 @@ def special_yv_record(v, z):
     array = scipy.special._ufuncs.yv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23666,7 +23969,9 @@ def special_yve_record(v, z):
     array = scipy.special._ufuncs.yve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23720,7 +24025,9 @@ def special_zeta_record(x, q):
     array = scipy.special._ufuncs._zeta(x._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        node._shape = array.shape
+        shape = array.shape
+        edge = node._edge0 or node._edge1
+        node._shape = edge._shape if edge._shape == shape else shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array

@@ -182,7 +182,7 @@ def _recorded_inline(op: Emitted) -> list[str]:
         f"    array = {_call(op, recording=True)}",
         "    if type(array) is ndarray and array.dtype is FLOAT64:",
         "        node._seq = get_following()()",
-        "        node._shape = array.shape",
+        *_shape_of_result(op),
         "        node._dtype = FLOAT64",
         "        result = new_tensor(Tensor)",
         "        result._array = array",
@@ -191,6 +191,24 @@ def _recorded_inline(op: Emitted) -> list[str]:
         "        result._counter = result._meta = None",
         "    else:",
         "        result = recorded(node, array)",
+    ]
+
+
+def _shape_of_result(op: Emitted) -> list[str]:
+    """Lines that note the shape of an element-wise result: the very tuple that an edge has, where
+    they are equal. A chain of a million operations then has one of them, and no caches are filled.
+    """
+    if len(op.tensors) == 1:
+        return [
+            "        edge = node._edge0",
+            "        node._shape = edge._shape if edge._is_single else array.shape",
+        ]
+    edge = "node._edge0 or node._edge1" if arity_of(op) else "node._edges[0]"
+    known = "edge._shape == shape" if arity_of(op) else "edge is not None and edge._shape == shape"
+    return [
+        "        shape = array.shape",
+        f"        edge = {edge}",
+        f"        node._shape = edge._shape if {known} else shape",
     ]
 
 

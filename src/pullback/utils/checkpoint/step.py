@@ -40,7 +40,7 @@ Leaves = list[Any]  # of a state: tensors without history, and whatever else it 
 class _Outside(Node):
     """Where a step's graph ends."""
 
-    __slots__ = ("_edges", "loop")
+    __slots__ = ("_edges", "loop", "__weakref__")
 
     def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any):
         self.loop = loop
