@@ -1,18 +1,25 @@
-"""Results that nodes save get a version counter when somebody first needs one.
+"""Values that nodes save get a version counter when somebody first needs one.
 
-However a write reaches such a result, the pass that reads it must notice.
+However a write reaches such a value, the pass that reads it must notice: in the node whose result
+it is, and in all nodes that have saved it as their input.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 import pullback as pb
 from pullback.autograd import saved
 from pullback.errors import SavedVersionError
+
+
+@pytest.fixture(params=["pullback", pytest.param("torch", marks=pytest.mark.oracle)])
+def pb_or_torch(request: pytest.FixtureRequest) -> Any:
+    return pytest.importorskip(request.param)
 
 
 def _result() -> tuple[pb.Tensor, pb.Tensor]:
@@ -58,6 +65,97 @@ def test_a_write_to_a_saved_result_is_noticed(write: Callable[[pb.Tensor], None]
     write(y)
     with pytest.raises(SavedVersionError):
         total.backward()
+
+
+def _as_first(y: pb.Tensor) -> pb.Tensor:
+    return pb.sin(y)
+
+
+def _as_both(y: pb.Tensor) -> pb.Tensor:
+    return y * y * y
+
+
+def _beside_a_leaf(y: pb.Tensor) -> pb.Tensor:
+    return pb.tensor([1.0, 3.0], requires_grad=True) / y
+
+
+def _in_a_product(y: pb.Tensor) -> pb.Tensor:
+    return (y @ y) * y
+
+
+USES = [_as_first, _as_both, _beside_a_leaf, _in_a_product]
+
+
+@pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__.strip("_"))
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
+def test_a_write_to_a_saved_input_is_noticed(
+    write: Callable[[pb.Tensor], None], use: Callable[[pb.Tensor], pb.Tensor]
+) -> None:
+    x = pb.tensor([0.5, 1.0], requires_grad=True)
+    y = x + 1.0  # whose node saves nothing
+    total = use(y).sum()
+    (grad,) = pb.autograd.grad(total, x, create_graph=True)
+    first = grad.tolist()
+    assert pb.autograd.grad(total, x, retain_graph=True)[0].tolist() == first
+    write(y)
+    with pytest.raises(SavedVersionError):
+        total.backward(retain_graph=True)
+    with pytest.raises(SavedVersionError):  # so do the formulas that have been recorded
+        grad.sum().backward()
+
+
+def test_an_input_may_be_looked_at() -> None:
+    x = pb.tensor([0.5, 1.0], requires_grad=True)
+    y = x + 1.0
+    total = (y * y).sum()
+    _ = y[0], y.detach()
+    total.backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [3.0, 4.0]
+
+
+def test_an_input_that_was_detached_in_place_is_refused(pb_or_torch: Any) -> None:
+    x = pb_or_torch.tensor([0.5, 1.0], requires_grad=True)
+    y = x + 1.0
+    total = (y * y).sum()
+    y.detach_()
+    with pytest.raises(RuntimeError, match="detach"):
+        total.backward()
+
+
+def test_data_that_is_replaced_counts_for_a_saved_input(pb_or_torch: Any) -> None:
+    x = pb_or_torch.tensor([0.5, 1.0], requires_grad=True)
+    y = x + 1.0
+    total = (y * y).sum()
+    y.data = pb_or_torch.tensor([10.0, 20.0])
+    total.backward()
+    assert x.grad.tolist() == [20.0, 40.0]
+
+
+def test_data_of_another_shape_is_fitted_to_the_history(pb_or_torch: Any) -> None:
+    x = pb_or_torch.tensor([2.0], requires_grad=True)
+    y = x * 3.0
+    y.data = pb_or_torch.tensor([1.0, 2.0, 3.0])
+    pb_or_torch.abs(-y).sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [9.0]
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [9.0 + 3.0 * 12.0]
+
+
+def test_the_tensor_that_was_saved_is_shown_while_it_lives() -> None:
+    x = pb.tensor([0.5, 1.0], requires_grad=True)
+    y = x + 1.0
+    z = pb.sin(y)
+    assert z.grad_fn._saved_self is y
+    node = y.grad_fn
+    del y
+    shown = z.grad_fn._saved_self
+    assert shown.grad_fn is node
+    assert shown.tolist() == [1.5, 2.0]
+    with pb.no_grad():
+        shown.zero_()
+    with pytest.raises(SavedVersionError):
+        z.sum().backward()
 
 
 def test_a_write_after_data_was_replaced_is_noticed() -> None:
@@ -118,15 +216,15 @@ def test_a_counter_that_begins_while_a_formula_loads_the_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x, y = _result()
-    begin = saved.counter_of_loaded
+    make = saved.output_from
     thread = threading.Thread(target=lambda: y.detach().mul_(2.0))
 
-    def late(array: object) -> list[object]:
+    def late(array: object, counter: list[object]) -> object:
         thread.start()
         thread.join(0.2)  # as far as it comes
-        return begin(array)
+        return make(array, counter)
 
-    monkeypatch.setattr(saved, "counter_of_loaded", late)
+    monkeypatch.setattr(saved, "output_from", late)
     pb.autograd.grad(y.sum(), x, create_graph=True)
     thread.join()
     with pytest.raises(SavedVersionError):

@@ -32,7 +32,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -52,12 +58,17 @@ class CubeBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.conj(3 * self * self),)
 
     def run(node, xp, grad, keep):
@@ -68,8 +79,8 @@ class CubeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * (3 * self * self).conjugate(),)
         if not keep:
             node.self = FREED
@@ -89,13 +100,26 @@ class WeightedCubesBackward0(TwoEdges):
     __slots__ = ("power", "self", "self_v", "weight", "weight_v")
     _saves = ("self", "weight", "power")
     _saves_tensors = ("self", "weight")
+    _inputs = ("self", "weight")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        weight = xp.load(node, node.weight, node.weight_v) if node._edge0 is not None else None
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        weight = (
+            (
+                xp.load(node, node.weight, node.weight_v)
+                if type(node.weight) is Tensor
+                else xp.load(node, *saved_input(node, "weight"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         power = node.power
         to_self, to_weight = node._edge0, node._edge1
         return (
@@ -111,8 +135,8 @@ class WeightedCubesBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         power = node.power
         to_self, to_weight = node._edge0, node._edge1
         if to_self is not None:
@@ -123,8 +147,8 @@ class WeightedCubesBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            else:
-                weight = xp.load(node, weight, node.weight_v)
+            elif type(weight) is not ndarray or node._edge1._rare is not None:
+                weight = input_array(node, "weight")
             grad_of_self = grad * (weight * power * self ** (power - 1)).conjugate()
         else:
             grad_of_self = None
@@ -147,7 +171,7 @@ def cube_cpu(self):
 def cube_node(self):
     node = CubeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -156,9 +180,12 @@ def cube_node(self):
 def cube_record(self):
     node = CubeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     return recorded(node, cubes.kernels.cube(self._array))
 
 
@@ -183,7 +210,7 @@ def cube__inplace(self):
 def cube__node(self):
     node = CubeBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -192,7 +219,7 @@ def cube__record(self):
     check_inplace(self, True)
     node = CubeBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, cubes.kernels.cube(self._array), "cube_")
     return self
@@ -206,7 +233,7 @@ def weighted_cubes_node(self, weight, power=3.0):
     node = WeightedCubesBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -220,12 +247,18 @@ def weighted_cubes_record(self, weight, power=3.0):
     node = WeightedCubesBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     if to_self is not None:
-        node.weight = weight
-        node.weight_v = 0 if weight._counter is None else weight._counter[0]
+        if weight._edge is None or weight._counter is not None or weight._meta is not None:
+            node.weight = weight
+            node.weight_v = 0 if weight._counter is None else weight._counter[0]
+        else:
+            node.weight = weight._array
     node.power = power
     return recorded(node, cubes.kernels.weighted_cubes(self._array, weight._array, power))
 

@@ -32,7 +32,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -153,7 +159,7 @@ def _add_level_view(self, axis, level):
 def _add_level_node(self, axis, level):
     node = AddLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
@@ -163,7 +169,7 @@ def _add_level_node(self, axis, level):
 def _add_level_record(self, axis, level):
     node = AddLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
@@ -203,7 +209,7 @@ def _expand_level_view(self, level, size):
 def _expand_level_node(self, level, size):
     node = ExpandLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.level = level
     node.size = size
     return node
@@ -212,7 +218,7 @@ def _expand_level_node(self, level, size):
 def _expand_level_record(self, level, size):
     node = ExpandLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.level = level
     node.size = size
     return record_view(
@@ -238,7 +244,7 @@ def _remove_level_cpu(self, axis, level):
 def _remove_level_node(self, axis, level):
     node = RemoveLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.level = level
     return node
@@ -247,7 +253,7 @@ def _remove_level_node(self, axis, level):
 def _remove_level_record(self, axis, level):
     node = RemoveLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.level = level
     return recorded(node, pullback.batching.crossing.remove_level(self._array, axis, level))
@@ -268,7 +274,7 @@ def _sum_level_cpu(self, level, size):
 def _sum_level_node(self, level, size):
     node = SumLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.level = level
     node.size = size
     return node
@@ -277,7 +283,7 @@ def _sum_level_node(self, level, size):
 def _sum_level_record(self, level, size):
     node = SumLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.level = level
     node.size = size
     return recorded(node, pullback.batching.crossing.sum_level(self._array, level, size))

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -201,7 +207,7 @@ def fft_fft_cpu(self, n=None, axis=-1, norm=None):
 def fft_fft_node(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -211,7 +217,7 @@ def fft_fft_node(self, n=None, axis=-1, norm=None):
 def fft_fft_record(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -233,7 +239,7 @@ def fft_fftshift_cpu(self, axes=None):
 def fft_fftshift_node(self, axes=None):
     node = FftFftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axes = axes
     return node
 
@@ -241,7 +247,7 @@ def fft_fftshift_node(self, axes=None):
 def fft_fftshift_record(self, axes=None):
     node = FftFftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axes = axes
     return recorded(node, fft_kernels.fftshift(self._array, axes))
 
@@ -261,7 +267,7 @@ def fft_ifft_cpu(self, n=None, axis=-1, norm=None):
 def fft_ifft_node(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -271,7 +277,7 @@ def fft_ifft_node(self, n=None, axis=-1, norm=None):
 def fft_ifft_record(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -293,7 +299,7 @@ def fft_ifftshift_cpu(self, axes=None):
 def fft_ifftshift_node(self, axes=None):
     node = FftIfftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axes = axes
     return node
 
@@ -301,7 +307,7 @@ def fft_ifftshift_node(self, axes=None):
 def fft_ifftshift_record(self, axes=None):
     node = FftIfftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axes = axes
     return recorded(node, fft_kernels.ifftshift(self._array, axes))
 
@@ -321,7 +327,7 @@ def fft_irfft_cpu(self, n=None, axis=-1, norm=None):
 def fft_irfft_node(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -331,7 +337,7 @@ def fft_irfft_node(self, n=None, axis=-1, norm=None):
 def fft_irfft_record(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -353,7 +359,7 @@ def fft_rfft_cpu(self, n=None, axis=-1, norm=None):
 def fft_rfft_node(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.n = n
     node.axis = axis
@@ -364,7 +370,7 @@ def fft_rfft_node(self, n=None, axis=-1, norm=None):
 def fft_rfft_record(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.n = n
     node.axis = axis

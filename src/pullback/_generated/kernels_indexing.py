@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -593,15 +599,24 @@ class ScatterReduceBackward0(TwoEdges):
     )
     _saves = ("self", "axis", "index", "src", "reduce", "include_self", "result")
     _saves_tensors = ("self", "index", "src", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "src")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         index = xp.load(node, node.index, node.index_v)
-        src = xp.load(node, node.src, node.src_v)
+        src = (
+            xp.load(node, node.src, node.src_v)
+            if type(node.src) is Tensor
+            else xp.load(node, *saved_input(node, "src"))
+        )
         reduce = node.reduce
         include_self = node.include_self
         result = xp.load_output(node, saved_output(node, "result"))
@@ -619,8 +634,8 @@ class ScatterReduceBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         index = node.index
         if (
@@ -638,13 +653,13 @@ class ScatterReduceBackward0(TwoEdges):
             and (src._meta is None or not src._meta.detached)
         ):
             src = src._array
-        else:
-            src = xp.load(node, src, node.src_v)
+        elif type(src) is not ndarray or node._edge1._rare is not None:
+            src = input_array(node, "src")
         reduce = node.reduce
         include_self = node.include_self
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_self, to_src = node._edge0, node._edge1
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
             grad, self, axis, index, src, result, reduce, include_self
@@ -731,7 +746,7 @@ def copy__node(self, src):
     node = CopyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -740,7 +755,7 @@ def copy__record(self, src):
     node = CopyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, indexing_kernels.copy_(self._array, src._array), "copy_")
     return self
 
@@ -767,7 +782,7 @@ def fill__node(self, value):
     node = FillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -776,7 +791,7 @@ def fill__record(self, value):
     node = FillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, indexing_kernels.fill_(self._array, value._array), "fill_")
     return self
 
@@ -796,7 +811,7 @@ def gather_cpu(self, axis, index):
 def gather_node(self, axis, index):
     node = GatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.axis = axis
     node.index = index
@@ -807,7 +822,7 @@ def gather_node(self, axis, index):
 def gather_record(self, axis, index):
     node = GatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.axis = axis
     node.index = index
@@ -840,7 +855,7 @@ def getitem_view(self, index):
 def getitem_node(self, index):
     node = GetitemBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.index = index
     return node
@@ -849,7 +864,7 @@ def getitem_node(self, index):
 def getitem_record(self, index):
     node = GetitemBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.index = index
     return record_view(
@@ -872,7 +887,7 @@ def getitem_backward_cpu(grad_output, shape, index):
 def getitem_backward_node(grad_output, shape, index):
     node = GetitemBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.index = index
     return node
 
@@ -880,7 +895,7 @@ def getitem_backward_node(grad_output, shape, index):
 def getitem_backward_record(grad_output, shape, index):
     node = GetitemBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.index = index
     return recorded(node, indexing_kernels.getitem_backward(grad_output._array, shape, index))
 
@@ -902,7 +917,7 @@ def index_cpu(self, indices):
 def index_node(self, indices):
     node = IndexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
     return node
@@ -911,7 +926,7 @@ def index_node(self, indices):
 def index_record(self, indices):
     node = IndexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
     return recorded(
@@ -936,7 +951,7 @@ def index_add_node(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -948,7 +963,7 @@ def index_add_record(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -989,7 +1004,7 @@ def index_add__node(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1002,7 +1017,7 @@ def index_add__record(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1031,7 +1046,7 @@ def index_put_node(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
@@ -1041,7 +1056,7 @@ def index_put_record(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return recorded(
@@ -1096,7 +1111,7 @@ def index_put__node(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
@@ -1107,7 +1122,7 @@ def index_put__record(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     record_inplace(
@@ -1140,7 +1155,7 @@ def masked_fill_node(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
@@ -1150,7 +1165,7 @@ def masked_fill_record(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return recorded(node, indexing_kernels.masked_fill(self._array, mask._array, value._array))
@@ -1185,7 +1200,7 @@ def masked_fill__node(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
@@ -1196,7 +1211,7 @@ def masked_fill__record(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     record_inplace(
@@ -1220,7 +1235,7 @@ def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1232,7 +1247,7 @@ def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1280,7 +1295,7 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1293,7 +1308,7 @@ def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1317,7 +1332,7 @@ def scatter_node(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1328,7 +1343,7 @@ def scatter_record(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1362,7 +1377,7 @@ def scatter__node(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1374,7 +1389,7 @@ def scatter__record(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1395,7 +1410,7 @@ def scatter_add_node(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1407,7 +1422,7 @@ def scatter_add_record(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1446,7 +1461,7 @@ def scatter_add__node(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1459,7 +1474,7 @@ def scatter_add__record(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1485,7 +1500,7 @@ def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1502,14 +1517,20 @@ def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
-    node.src = src
-    node.src_v = 0 if src._counter is None else src._counter[0]
+    if src._edge is None or src._counter is not None or src._meta is not None:
+        node.src = src
+        node.src_v = 0 if src._counter is None else src._counter[0]
+    else:
+        node.src = src._array
     node.reduce = reduce
     node.include_self = include_self
     result = recorded(
@@ -1559,7 +1580,7 @@ def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
@@ -1576,7 +1597,7 @@ def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True)
     node = ScatterReduceBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
@@ -1604,7 +1625,7 @@ def take_along_axis_cpu(self, indices, axis=-1):
 def take_along_axis_node(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1615,7 +1636,7 @@ def take_along_axis_node(self, indices, axis=-1):
 def take_along_axis_record(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1644,7 +1665,7 @@ def zero__inplace(self):
 def zero__node(self):
     node = ZeroBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -1652,7 +1673,7 @@ def zero__record(self):
     check_inplace(self, True)
     node = ZeroBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, indexing_kernels.zero_(self._array), "zero_")
     return self
 

@@ -34,7 +34,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -54,11 +60,16 @@ class AdjugateBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp.adjugate_grad(grad, self),)
 
     def run(node, xp, grad, keep):
@@ -69,8 +80,8 @@ class AdjugateBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp.adjugate_grad(grad, self),)
         if not keep:
             node.self = FREED
@@ -89,7 +100,7 @@ class InvOrInfBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
@@ -99,8 +110,8 @@ class InvOrInfBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.inv_grad(grad, result),)
         if not keep:
             node.result = FREED
@@ -122,7 +133,7 @@ class LinalgCholeskyBackward0(OneEdge):
     __slots__ = ("result", "upper")
     _saves = ("upper", "result")
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
@@ -134,8 +145,8 @@ class LinalgCholeskyBackward0(OneEdge):
     def run(node, xp, grad, keep):
         upper = node.upper
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.cholesky_grad(grad, result, upper),)
         if not keep:
             node.result = FREED
@@ -158,15 +169,32 @@ class LinalgCrossBackward0(TwoEdges):
     __slots__ = ("axis", "other", "other_shape", "other_v", "self", "self_shape", "self_v")
     _saves = ("self", "other_shape", "axis", "self_shape", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         other_shape = node.other_shape
         axis = node.axis
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.cross_grad(xp.conj(other), grad, self_shape, axis) if to_self is not None else None,
@@ -186,8 +214,8 @@ class LinalgCrossBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.cross_grad(grad, self.conjugate(), other_shape, axis)
         else:
             grad_of_other = None
@@ -199,8 +227,8 @@ class LinalgCrossBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.cross_grad(other.conjugate(), grad, self_shape, axis)
         else:
             grad_of_self = None
@@ -221,11 +249,16 @@ class LinalgDetBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp.det_grad(grad, self),)
 
     def run(node, xp, grad, keep):
@@ -236,8 +269,8 @@ class LinalgDetBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp.det_grad(grad, self),)
         if not keep:
             node.self = FREED
@@ -314,11 +347,16 @@ class LinalgEigvalsBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp.eigvals_grad(grad, self),)
 
     def run(node, xp, grad, keep):
@@ -329,8 +367,8 @@ class LinalgEigvalsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp.eigvals_grad(grad, self),)
         if not keep:
             node.self = FREED
@@ -349,11 +387,16 @@ class LinalgEigvalshBackward0(OneEdge):
     __slots__ = ("UPLO", "self", "self_v")
     _saves = ("self", "UPLO")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         UPLO = node.UPLO
         return (xp.eigvalsh_grad(grad, self, UPLO),)
 
@@ -365,8 +408,8 @@ class LinalgEigvalshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         UPLO = node.UPLO
         results = (xp.eigvalsh_grad(grad, self, UPLO),)
         if not keep:
@@ -386,11 +429,16 @@ class LinalgExpmBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp.expm_frechet(xp.mh(self), grad),)
 
     def run(node, xp, grad, keep):
@@ -401,8 +449,8 @@ class LinalgExpmBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp.expm_frechet(xp.mh(self), grad),)
         if not keep:
             node.self = FREED
@@ -421,7 +469,7 @@ class LinalgInvBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
@@ -431,8 +479,8 @@ class LinalgInvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.inv_grad(grad, result),)
         if not keep:
             node.result = FREED
@@ -454,14 +502,23 @@ class LinalgLstsqBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v", "x")
     _saves = ("self", "other", "x")
     _saves_tensors = ("self", "other", "x")
+    _inputs = ("self", "other")
     _outputs = 4
     _is_single = False
 
     def backward(node, xp, *grads):
         if all(grad is None for grad in grads):
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         x = xp.load_output(node, saved_output(node, "x"))
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
@@ -484,12 +541,17 @@ class LinalgPinvBackward0(OneEdge):
     __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.pinv_grad(grad, self, result),)
 
@@ -501,11 +563,11 @@ class LinalgPinvBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.pinv_grad(grad, self, result),)
         if not keep:
             node.self = node.result = FREED
@@ -556,6 +618,7 @@ class LinalgSlogdetBackward0(OneEdge):
     __slots__ = ("self", "self_v", "sign")
     _saves = ("self", "sign")
     _saves_tensors = ("self", "sign")
+    _inputs = ("self",)
     _outputs = 2
     _is_single = False
 
@@ -564,7 +627,11 @@ class LinalgSlogdetBackward0(OneEdge):
             return (None,)
         grad_sign = grads[0]
         grad_logabsdet = grads[1]
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         sign = xp.load_output(node, saved_output(node, "sign"))
         return (xp.slogdet_grad(grad_sign, grad_logabsdet, self, sign),)
 
@@ -584,12 +651,17 @@ class LinalgSolveBackward0(TwoEdges):
     __slots__ = ("other_ndim", "result", "self", "self_v")
     _saves = ("self", "other_ndim", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         other_ndim = node.other_ndim
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
@@ -607,12 +679,12 @@ class LinalgSolveBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other_ndim = node.other_ndim
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.solve_grad(
@@ -667,11 +739,16 @@ class LinalgSvdvalsBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp.svdvals_grad(grad, self),)
 
     def run(node, xp, grad, keep):
@@ -682,8 +759,8 @@ class LinalgSvdvalsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp.svdvals_grad(grad, self),)
         if not keep:
             node.self = FREED
@@ -702,12 +779,17 @@ class LinalgVectorNormBackward0(OneEdge):
     __slots__ = ("axis", "keepdims", "ord", "result", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ord", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         ord = node.ord
@@ -722,14 +804,14 @@ class LinalgVectorNormBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         ord = node.ord
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.vector_norm_grad(grad, self, result, axis, keepdims, ord),)
         if not keep:
             node.self = node.result = FREED
@@ -749,7 +831,7 @@ def _adjugate_cpu(self):
 def _adjugate_node(self):
     node = AdjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -758,9 +840,12 @@ def _adjugate_node(self):
 def _adjugate_record(self):
     node = AdjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     return recorded(node, linalg_kernels.adjugate(self._array))
 
 
@@ -779,14 +864,14 @@ def _inv_or_inf_cpu(self):
 def _inv_or_inf_node(self):
     node = InvOrInfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def _inv_or_inf_record(self):
     node = InvOrInfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     result = recorded(node, linalg_kernels.inv_or_inf(self._array))
     node.result = result._array
     return result
@@ -807,7 +892,7 @@ def linalg_cholesky_cpu(self, *, upper=False):
 def linalg_cholesky_node(self, *, upper=False):
     node = LinalgCholeskyBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.upper = upper
     return node
 
@@ -815,7 +900,7 @@ def linalg_cholesky_node(self, *, upper=False):
 def linalg_cholesky_record(self, *, upper=False):
     node = LinalgCholeskyBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.upper = upper
     result = recorded(node, linalg_kernels.cholesky(self._array, upper=upper))
     node.result = result._array
@@ -838,7 +923,7 @@ def linalg_cross_node(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -855,16 +940,22 @@ def linalg_cross_record(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.other_shape = other.shape
     node.axis = axis
     node.self_shape = self.shape
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(node, products_kernels.cross(self._array, other._array, axis=axis))
 
 
@@ -887,7 +978,7 @@ def linalg_det_cpu(self):
 def linalg_det_node(self):
     node = LinalgDetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -896,9 +987,12 @@ def linalg_det_node(self):
 def linalg_det_record(self):
     node = LinalgDetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     return recorded(node, linalg_kernels.det(self._array))
 
 
@@ -917,14 +1011,14 @@ def linalg_eig_cpu(self):
 def linalg_eig_node(self):
     node = LinalgEigBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def linalg_eig_record(self):
     node = LinalgEigBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     eigenvalues, eigenvectors = recorded_several(
         node, linalg_kernels.eig(self._array), (True, True)
     )
@@ -948,14 +1042,14 @@ def linalg_eigh_cpu(self, UPLO="L"):
 def linalg_eigh_node(self, UPLO="L"):
     node = LinalgEighBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def linalg_eigh_record(self, UPLO="L"):
     node = LinalgEighBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     eigenvalues, eigenvectors = recorded_several(
         node, linalg_kernels.eigh(self._array, UPLO), (True, True)
     )
@@ -979,7 +1073,7 @@ def linalg_eigvals_cpu(self):
 def linalg_eigvals_node(self):
     node = LinalgEigvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -988,9 +1082,12 @@ def linalg_eigvals_node(self):
 def linalg_eigvals_record(self):
     node = LinalgEigvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     return recorded(node, linalg_kernels.eigvals(self._array))
 
 
@@ -1009,7 +1106,7 @@ def linalg_eigvalsh_cpu(self, UPLO="L"):
 def linalg_eigvalsh_node(self, UPLO="L"):
     node = LinalgEigvalshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.UPLO = UPLO
@@ -1019,9 +1116,12 @@ def linalg_eigvalsh_node(self, UPLO="L"):
 def linalg_eigvalsh_record(self, UPLO="L"):
     node = LinalgEigvalshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.UPLO = UPLO
     return recorded(node, linalg_kernels.eigvalsh(self._array, UPLO))
 
@@ -1041,7 +1141,7 @@ def linalg_expm_cpu(self):
 def linalg_expm_node(self):
     node = LinalgExpmBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1050,9 +1150,12 @@ def linalg_expm_node(self):
 def linalg_expm_record(self):
     node = LinalgExpmBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     return recorded(node, linalg_kernels.expm(self._array))
 
 
@@ -1071,14 +1174,14 @@ def linalg_inv_cpu(self):
 def linalg_inv_node(self):
     node = LinalgInvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def linalg_inv_record(self):
     node = LinalgInvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     result = recorded(node, linalg_kernels.inv(self._array))
     node.result = result._array
     return result
@@ -1100,7 +1203,7 @@ def linalg_lstsq_node(self, other, rcond=None):
     node = LinalgLstsqBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1112,11 +1215,17 @@ def linalg_lstsq_record(self, other, rcond=None):
     node = LinalgLstsqBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     x, residuals, rank, s = recorded_several(
         node, linalg_kernels.lstsq(self._array, other._array, rcond), (True, True, False, True)
     )
@@ -1146,7 +1255,7 @@ def linalg_pinv_cpu(self, rcond=None, hermitian=False, *, rtol=None):
 def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
     node = LinalgPinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1155,9 +1264,12 @@ def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
 def linalg_pinv_record(self, rcond=None, hermitian=False, *, rtol=None):
     node = LinalgPinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     result = recorded(node, linalg_kernels.pinv(self._array, rcond, hermitian, rtol=rtol))
     node.result = result._array
     return result
@@ -1178,14 +1290,14 @@ def linalg_qr_cpu(self, mode="reduced"):
 def linalg_qr_node(self, mode="reduced"):
     node = LinalgQrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def linalg_qr_record(self, mode="reduced"):
     node = LinalgQrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     Q, R = recorded_several(node, linalg_kernels.qr(self._array, mode), (True, True))
     node.save_outputs(Q, R)
     return Q, R
@@ -1207,7 +1319,7 @@ def linalg_slogdet_cpu(self):
 def linalg_slogdet_node(self):
     node = LinalgSlogdetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1216,9 +1328,12 @@ def linalg_slogdet_node(self):
 def linalg_slogdet_record(self):
     node = LinalgSlogdetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     sign, logabsdet = recorded_several(node, linalg_kernels.slogdet(self._array), (True, True))
     node.save_outputs(sign, logabsdet)
     return sign, logabsdet
@@ -1241,7 +1356,7 @@ def linalg_solve_node(self, other):
     node = LinalgSolveBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other_ndim = other.ndim
@@ -1252,9 +1367,12 @@ def linalg_solve_record(self, other):
     node = LinalgSolveBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.other_ndim = other.ndim
     result = recorded(node, linalg_kernels.solve(self._array, other._array))
     node.result = result._array
@@ -1276,14 +1394,14 @@ def linalg_svd_cpu(self, full_matrices=True, hermitian=False):
 def linalg_svd_node(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def linalg_svd_record(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     U, S, Vh = recorded_several(
         node, linalg_kernels.svd(self._array, full_matrices, hermitian), (True, True, True)
     )
@@ -1307,7 +1425,7 @@ def linalg_svdvals_cpu(self):
 def linalg_svdvals_node(self):
     node = LinalgSvdvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1316,9 +1434,12 @@ def linalg_svdvals_node(self):
 def linalg_svdvals_record(self):
     node = LinalgSvdvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     return recorded(node, linalg_kernels.svdvals(self._array))
 
 
@@ -1337,7 +1458,7 @@ def linalg_vector_norm_cpu(self, *, axis=None, keepdims=False, ord=2):
 def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
     node = LinalgVectorNormBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1349,9 +1470,12 @@ def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
 def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
     node = LinalgVectorNormBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     node.ord = ord

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -155,7 +161,7 @@ class SafeSoftmaxBackward0(OneEdge):
     __slots__ = ("axis", "result")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
@@ -167,8 +173,8 @@ class SafeSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
             node.result = FREED
@@ -291,7 +297,7 @@ def _dropout_cpu(self, p, generator=None):
 def _dropout_node(self, p, generator=None):
     node = DropoutBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.p = p
     return node
 
@@ -299,7 +305,7 @@ def _dropout_node(self, p, generator=None):
 def _dropout_record(self, p, generator=None):
     node = DropoutBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.p = p
     output, mask = recorded_several(
         node, nn_kernels.dropout(self._array, p, generator), (True, False)
@@ -327,7 +333,7 @@ def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
@@ -339,7 +345,7 @@ def _embedding_backward_record(grad_output, indices, rows, padding_idx=None):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
@@ -363,7 +369,7 @@ def _masked_scale_cpu(self, mask, scale):
 def _masked_scale_node(self, mask, scale):
     node = MaskedScaleBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
@@ -373,7 +379,7 @@ def _masked_scale_node(self, mask, scale):
 def _masked_scale_record(self, mask, scale):
     node = MaskedScaleBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
@@ -395,7 +401,7 @@ def _safe_softmax_cpu(self, axis=-1):
 def _safe_softmax_node(self, axis=-1):
     node = SafeSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     return node
 
@@ -403,7 +409,7 @@ def _safe_softmax_node(self, axis=-1):
 def _safe_softmax_record(self, axis=-1):
     node = SafeSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     result = recorded(node, nn_kernels.safe_softmax(self._array, axis))
     node.result = result._array
@@ -429,7 +435,7 @@ def embedding_cpu(self, weight, padding_idx=None):
 def embedding_node(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
     node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight.shape
@@ -440,7 +446,7 @@ def embedding_node(self, weight, padding_idx=None):
 def embedding_record(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
     node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight.shape
@@ -469,7 +475,7 @@ def linear_node(self, weight, bias=None):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
@@ -486,7 +492,7 @@ def linear_record(self, weight, bias=None):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]

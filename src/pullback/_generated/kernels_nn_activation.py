@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -57,7 +63,7 @@ class EluCurveBackward0(OneEdge):
     __slots__ = ("input_scale", "result")
     _saves = ("input_scale", "result")
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -71,8 +77,8 @@ class EluCurveBackward0(OneEdge):
     def run(node, xp, grad, keep):
         input_scale = node.input_scale
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * input_scale * result,)
         if not keep:
             node.result = FREED
@@ -94,12 +100,17 @@ class EluSlopeBackward0(OneEdge):
     __slots__ = ("alpha", "input_scale", "scale", "self", "self_v")
     _saves = ("self", "alpha", "scale", "input_scale")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         alpha = node.alpha
         scale = node.scale
         input_scale = node.input_scale
@@ -113,8 +124,8 @@ class EluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         alpha = node.alpha
         scale = node.scale
         input_scale = node.input_scale
@@ -136,12 +147,17 @@ class GeluSlopeBackward0(OneEdge):
     __slots__ = ("approximate", "self", "self_v")
     _saves = ("self", "approximate")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         approximate = node.approximate
         return (grad * xp.gelu_curve(self, approximate),)
 
@@ -153,8 +169,8 @@ class GeluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         approximate = node.approximate
         results = (grad * xp.gelu_curve(self, approximate),)
         if not keep:
@@ -174,12 +190,17 @@ class HardswishSlopeBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
 
     def run(node, xp, grad, keep):
@@ -190,8 +211,8 @@ class HardswishSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
         if not keep:
             node.self = FREED
@@ -210,7 +231,7 @@ class LogsigmoidSlopeBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -222,8 +243,8 @@ class LogsigmoidSlopeBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * result * (result - 1),)
         if not keep:
             node.result = FREED
@@ -245,12 +266,17 @@ class MishSlopeBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.mish_curve(self),)
 
     def run(node, xp, grad, keep):
@@ -261,8 +287,8 @@ class MishSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.mish_curve(self),)
         if not keep:
             node.self = FREED
@@ -434,12 +460,25 @@ class PreluBackward0(TwoEdges):
     __slots__ = ("self", "self_v", "weight", "weight_v")
     _saves = ("self", "weight")
     _saves_tensors = ("self", "weight")
+    _inputs = ("self", "weight")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        weight = xp.load(node, node.weight, node.weight_v) if node._edge0 is not None else None
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        weight = (
+            (
+                xp.load(node, node.weight, node.weight_v)
+                if type(node.weight) is Tensor
+                else xp.load(node, *saved_input(node, "weight"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_weight = node._edge0, node._edge1
         return (
             xp.where(self > 0, grad, grad * weight) if to_self is not None else None,
@@ -454,8 +493,8 @@ class PreluBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         to_self, to_weight = node._edge0, node._edge1
         if to_self is not None:
             weight = node.weight
@@ -465,8 +504,8 @@ class PreluBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            else:
-                weight = xp.load(node, weight, node.weight_v)
+            elif type(weight) is not ndarray or node._edge1._rare is not None:
+                weight = input_array(node, "weight")
             grad_of_self = np_where(self > 0, grad, grad * weight)
         else:
             grad_of_self = None
@@ -491,12 +530,17 @@ class SiluSlopeBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.silu_curve(self),)
 
     def run(node, xp, grad, keep):
@@ -507,8 +551,8 @@ class SiluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.silu_curve(self),)
         if not keep:
             node.self = FREED
@@ -527,12 +571,17 @@ class CeluBackward0(OneEdge):
     __slots__ = ("alpha", "self", "self_v")
     _saves = ("self", "alpha")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
 
@@ -544,8 +593,8 @@ class CeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         alpha = node.alpha
         results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
         if not keep:
@@ -565,12 +614,17 @@ class EluBackward0(OneEdge):
     __slots__ = ("alpha", "self", "self_v")
     _saves = ("self", "alpha")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         alpha = node.alpha
         return (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
 
@@ -582,8 +636,8 @@ class EluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         alpha = node.alpha
         results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
         if not keep:
@@ -603,12 +657,17 @@ class GeluBackward0(OneEdge):
     __slots__ = ("approximate", "self", "self_v")
     _saves = ("self", "approximate")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         approximate = node.approximate
         return (grad * xp._gelu_slope(self, approximate=approximate),)
 
@@ -620,8 +679,8 @@ class GeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         approximate = node.approximate
         results = (grad * xp._gelu_slope(self, approximate=approximate),)
         if not keep:
@@ -641,11 +700,16 @@ class HardshrinkBackward0(OneEdge):
     __slots__ = ("lambd", "self", "self_v")
     _saves = ("self", "lambd")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
 
@@ -657,8 +721,8 @@ class HardshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         lambd = node.lambd
         results = (xp._pass_outside(grad, self, -lambd, lambd),)
         if not keep:
@@ -678,12 +742,17 @@ class HardsigmoidBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
 
     def run(node, xp, grad, keep):
@@ -694,8 +763,8 @@ class HardsigmoidBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
         if not keep:
             node.self = FREED
@@ -714,12 +783,17 @@ class HardswishBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp._hardswish_slope(self),)
 
     def run(node, xp, grad, keep):
@@ -730,8 +804,8 @@ class HardswishBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp._hardswish_slope(self),)
         if not keep:
             node.self = FREED
@@ -750,11 +824,16 @@ class HardtanhBackward0(OneEdge):
     __slots__ = ("max_val", "min_val", "self", "self_v")
     _saves = ("self", "min_val", "max_val")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         min_val = node.min_val
         max_val = node.max_val
         return (xp._pass_between(grad, self, min_val, max_val),)
@@ -767,8 +846,8 @@ class HardtanhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         min_val = node.min_val
         max_val = node.max_val
         results = (xp._pass_between(grad, self, min_val, max_val),)
@@ -789,11 +868,16 @@ class LeakyReluBackward0(OneEdge):
     __slots__ = ("negative_slope", "self", "self_v")
     _saves = ("self", "negative_slope")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         negative_slope = node.negative_slope
         return (xp._pass_leaky(grad, self, negative_slope),)
 
@@ -805,8 +889,8 @@ class LeakyReluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         negative_slope = node.negative_slope
         results = (xp._pass_leaky(grad, self, negative_slope),)
         if not keep:
@@ -826,7 +910,7 @@ class LogSoftmaxBackward0(OneEdge):
     __slots__ = ("axis", "result")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -839,8 +923,8 @@ class LogSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad - np_exp(result) * xp.sum(grad, axis, True),)
         if not keep:
             node.result = FREED
@@ -862,12 +946,17 @@ class LogsigmoidBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp._logsigmoid_slope(self),)
 
     def run(node, xp, grad, keep):
@@ -878,8 +967,8 @@ class LogsigmoidBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp._logsigmoid_slope(self),)
         if not keep:
             node.self = FREED
@@ -898,12 +987,17 @@ class MishBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp._mish_slope(self),)
 
     def run(node, xp, grad, keep):
@@ -914,8 +1008,8 @@ class MishBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp._mish_slope(self),)
         if not keep:
             node.self = FREED
@@ -934,7 +1028,7 @@ class ReluBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
@@ -944,8 +1038,8 @@ class ReluBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp._pass_above(grad, result, 0.0),)
         if not keep:
             node.result = FREED
@@ -967,11 +1061,16 @@ class Relu6Backward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp._pass_between(grad, self, 0.0, 6.0),)
 
     def run(node, xp, grad, keep):
@@ -982,8 +1081,8 @@ class Relu6Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp._pass_between(grad, self, 0.0, 6.0),)
         if not keep:
             node.self = FREED
@@ -1002,12 +1101,17 @@ class SeluBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
 
     def run(node, xp, grad, keep):
@@ -1018,8 +1122,8 @@ class SeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
         if not keep:
             node.self = FREED
@@ -1038,12 +1142,17 @@ class SiluBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp._silu_slope(self),)
 
     def run(node, xp, grad, keep):
@@ -1054,8 +1163,8 @@ class SiluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp._silu_slope(self),)
         if not keep:
             node.self = FREED
@@ -1074,7 +1183,7 @@ class SoftmaxBackward0(OneEdge):
     __slots__ = ("axis", "result")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None:
@@ -1086,8 +1195,8 @@ class SoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
             node.result = FREED
@@ -1109,11 +1218,16 @@ class SoftshrinkBackward0(OneEdge):
     __slots__ = ("lambd", "self", "self_v")
     _saves = ("self", "lambd")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         lambd = node.lambd
         return (xp._pass_outside(grad, self, -lambd, lambd),)
 
@@ -1125,8 +1239,8 @@ class SoftshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         lambd = node.lambd
         results = (xp._pass_outside(grad, self, -lambd, lambd),)
         if not keep:
@@ -1146,12 +1260,17 @@ class SoftsignBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / (1 + xp.abs(self)) / (1 + xp.abs(self)),)
 
     def run(node, xp, grad, keep):
@@ -1162,8 +1281,8 @@ class SoftsignBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / (1 + np_absolute(self)) / (1 + np_absolute(self)),)
         if not keep:
             node.self = FREED
@@ -1182,13 +1301,18 @@ class TanhshrinkBackward0(OneEdge):
     __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(xp.square(self - result)),)
 
@@ -1200,11 +1324,11 @@ class TanhshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * np_square(self - result).conjugate(),)
         if not keep:
             node.self = node.result = FREED
@@ -1226,11 +1350,16 @@ class ThresholdBackward0(OneEdge):
     __slots__ = ("self", "self_v", "threshold")
     _saves = ("self", "threshold")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         threshold = node.threshold
         return (xp._pass_above(grad, self, threshold),)
 
@@ -1242,8 +1371,8 @@ class ThresholdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         threshold = node.threshold
         results = (xp._pass_above(grad, self, threshold),)
         if not keep:
@@ -1261,7 +1390,7 @@ def _elu_curve_cpu(self, alpha, scale, input_scale):
 def _elu_curve_node(self, alpha, scale, input_scale):
     node = EluCurveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.input_scale = input_scale
     return node
 
@@ -1269,13 +1398,13 @@ def _elu_curve_node(self, alpha, scale, input_scale):
 def _elu_curve_record(self, alpha, scale, input_scale):
     node = EluCurveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.input_scale = input_scale
     array = nn_activation_kernels.elu_curve(self._array, alpha, scale, input_scale)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1303,7 +1432,7 @@ def _elu_slope_cpu(self, alpha, scale, input_scale):
 def _elu_slope_node(self, alpha, scale, input_scale):
     node = EluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -1315,9 +1444,12 @@ def _elu_slope_node(self, alpha, scale, input_scale):
 def _elu_slope_record(self, alpha, scale, input_scale):
     node = EluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.alpha = alpha
     node.scale = scale
     node.input_scale = input_scale
@@ -1325,7 +1457,7 @@ def _elu_slope_record(self, alpha, scale, input_scale):
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1352,7 +1484,7 @@ def _gelu_slope_cpu(self, *, approximate="none"):
 def _gelu_slope_node(self, *, approximate="none"):
     node = GeluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
@@ -1362,15 +1494,18 @@ def _gelu_slope_node(self, *, approximate="none"):
 def _gelu_slope_record(self, *, approximate="none"):
     node = GeluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.approximate = approximate
     array = nn_activation_kernels.gelu_slope(self._array, approximate=approximate)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1397,7 +1532,7 @@ def _hardswish_slope_cpu(self):
 def _hardswish_slope_node(self):
     node = HardswishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1406,14 +1541,17 @@ def _hardswish_slope_node(self):
 def _hardswish_slope_record(self):
     node = HardswishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.hardswish_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1440,19 +1578,19 @@ def _logsigmoid_slope_cpu(self):
 def _logsigmoid_slope_node(self):
     node = LogsigmoidSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def _logsigmoid_slope_record(self):
     node = LogsigmoidSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = nn_activation_kernels.logsigmoid_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1480,7 +1618,7 @@ def _mish_slope_cpu(self):
 def _mish_slope_node(self):
     node = MishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1489,14 +1627,17 @@ def _mish_slope_node(self):
 def _mish_slope_record(self):
     node = MishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.mish_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1525,7 +1666,7 @@ def _pass_above_node(grad_output, self, bound):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
@@ -1537,16 +1678,18 @@ def _pass_above_record(grad_output, self, bound):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
     array = nn_activation_kernels.pass_above(grad_output._array, self._array, bound)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        result_shape = array.shape
+        edge = node._edge0
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1575,7 +1718,7 @@ def _pass_between_node(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1588,7 +1731,7 @@ def _pass_between_record(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1596,9 +1739,11 @@ def _pass_between_record(grad_output, self, low, high):
     array = nn_activation_kernels.pass_between(grad_output._array, self._array, low, high)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        result_shape = array.shape
+        edge = node._edge0
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1627,7 +1772,7 @@ def _pass_leaky_node(grad_output, self, slope):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
@@ -1639,16 +1784,18 @@ def _pass_leaky_record(grad_output, self, slope):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
     array = nn_activation_kernels.pass_leaky(grad_output._array, self._array, slope)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        result_shape = array.shape
+        edge = node._edge0
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1677,7 +1824,7 @@ def _pass_outside_node(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1690,7 +1837,7 @@ def _pass_outside_record(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1698,9 +1845,11 @@ def _pass_outside_record(grad_output, self, low, high):
     array = nn_activation_kernels.pass_outside(grad_output._array, self._array, low, high)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        result_shape = array.shape
+        edge = node._edge0
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1728,7 +1877,7 @@ def _prelu_node(self, weight):
     node = PreluBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -1741,18 +1890,26 @@ def _prelu_record(self, weight):
     node = PreluBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     if to_self is not None:
-        node.weight = weight
-        node.weight_v = 0 if weight._counter is None else weight._counter[0]
+        if weight._edge is None or weight._counter is not None or weight._meta is not None:
+            node.weight = weight
+            node.weight_v = 0 if weight._counter is None else weight._counter[0]
+        else:
+            node.weight = weight._array
     array = nn_activation_kernels.prelu(self._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1779,7 +1936,7 @@ def _silu_slope_cpu(self):
 def _silu_slope_node(self):
     node = SiluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1788,14 +1945,17 @@ def _silu_slope_node(self):
 def _silu_slope_record(self):
     node = SiluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.silu_slope(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1822,7 +1982,7 @@ def celu_cpu(self, alpha=1.0):
 def celu_node(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -1832,15 +1992,18 @@ def celu_node(self, alpha=1.0):
 def celu_record(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.alpha = alpha
     array = nn_activation_kernels.celu(self._array, alpha)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1873,7 +2036,7 @@ def celu__inplace(self, alpha=1.0):
 def celu__node(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
@@ -1883,7 +2046,7 @@ def celu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = CeluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, nn_activation_kernels.celu(self._array, alpha), "celu_")
@@ -1897,7 +2060,7 @@ def elu_cpu(self, alpha=1.0):
 def elu_node(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -1907,15 +2070,18 @@ def elu_node(self, alpha=1.0):
 def elu_record(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.alpha = alpha
     array = nn_activation_kernels.elu(self._array, alpha)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1948,7 +2114,7 @@ def elu__inplace(self, alpha=1.0):
 def elu__node(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
@@ -1958,7 +2124,7 @@ def elu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = EluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, nn_activation_kernels.elu(self._array, alpha), "elu_")
@@ -1972,7 +2138,7 @@ def gelu_cpu(self, *, approximate="none"):
 def gelu_node(self, *, approximate="none"):
     node = GeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
@@ -1982,15 +2148,18 @@ def gelu_node(self, *, approximate="none"):
 def gelu_record(self, *, approximate="none"):
     node = GeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.approximate = approximate
     array = nn_activation_kernels.gelu(self._array, approximate=approximate)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2017,7 +2186,7 @@ def hardshrink_cpu(self, lambd=0.5):
 def hardshrink_node(self, lambd=0.5):
     node = HardshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
@@ -2027,15 +2196,18 @@ def hardshrink_node(self, lambd=0.5):
 def hardshrink_record(self, lambd=0.5):
     node = HardshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.lambd = lambd
     array = nn_activation_kernels.hardshrink(self._array, lambd)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2062,7 +2234,7 @@ def hardsigmoid_cpu(self):
 def hardsigmoid_node(self):
     node = HardsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2071,14 +2243,17 @@ def hardsigmoid_node(self):
 def hardsigmoid_record(self):
     node = HardsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.hardsigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2105,7 +2280,7 @@ def hardswish_cpu(self):
 def hardswish_node(self):
     node = HardswishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2114,14 +2289,17 @@ def hardswish_node(self):
 def hardswish_record(self):
     node = HardswishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.hardswish(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2148,7 +2326,7 @@ def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):
 def hardtanh_node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min_val = min_val
@@ -2159,16 +2337,19 @@ def hardtanh_node(self, min_val=-1.0, max_val=1.0):
 def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.min_val = min_val
     node.max_val = max_val
     array = nn_activation_kernels.hardtanh(self._array, min_val, max_val)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2203,7 +2384,7 @@ def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
 def hardtanh__node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
@@ -2214,7 +2395,7 @@ def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, True)
     node = HardtanhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
@@ -2231,7 +2412,7 @@ def leaky_relu_cpu(self, negative_slope=0.01):
 def leaky_relu_node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.negative_slope = negative_slope
@@ -2241,15 +2422,18 @@ def leaky_relu_node(self, negative_slope=0.01):
 def leaky_relu_record(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.negative_slope = negative_slope
     array = nn_activation_kernels.leaky_relu(self._array, negative_slope)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2284,7 +2468,7 @@ def leaky_relu__inplace(self, negative_slope=0.01):
 def leaky_relu__node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     return node
@@ -2294,7 +2478,7 @@ def leaky_relu__record(self, negative_slope=0.01):
     check_inplace(self, True)
     node = LeakyReluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     record_inplace(
@@ -2310,7 +2494,7 @@ def log_softmax_cpu(self, axis=-1):
 def log_softmax_node(self, axis=-1):
     node = LogSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     return node
 
@@ -2318,7 +2502,7 @@ def log_softmax_node(self, axis=-1):
 def log_softmax_record(self, axis=-1):
     node = LogSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     result = recorded(node, nn_activation_kernels.log_softmax(self._array, axis))
     node.result = result._array
@@ -2340,7 +2524,7 @@ def logsigmoid_cpu(self):
 def logsigmoid_node(self):
     node = LogsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2349,14 +2533,17 @@ def logsigmoid_node(self):
 def logsigmoid_record(self):
     node = LogsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.logsigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2383,7 +2570,7 @@ def mish_cpu(self):
 def mish_node(self):
     node = MishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2392,14 +2579,17 @@ def mish_node(self):
 def mish_record(self):
     node = MishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.mish(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2426,19 +2616,19 @@ def relu_cpu(self):
 def relu_node(self):
     node = ReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def relu_record(self):
     node = ReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = nn_activation_kernels.relu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2466,7 +2656,7 @@ def relu6_cpu(self):
 def relu6_node(self):
     node = Relu6Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2475,14 +2665,17 @@ def relu6_node(self):
 def relu6_record(self):
     node = Relu6Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.relu6(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2515,7 +2708,7 @@ def relu__inplace(self):
 def relu__node(self):
     node = ReluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -2523,7 +2716,7 @@ def relu__record(self):
     check_inplace(self, True)
     node = ReluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, nn_activation_kernels.relu(self._array), "relu_")
     node.save_outputs(self)
     return self
@@ -2536,7 +2729,7 @@ def selu_cpu(self):
 def selu_node(self):
     node = SeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2545,14 +2738,17 @@ def selu_node(self):
 def selu_record(self):
     node = SeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.selu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2587,7 +2783,7 @@ def selu__inplace(self):
 def selu__node(self):
     node = SeluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -2596,7 +2792,7 @@ def selu__record(self):
     check_inplace(self, True)
     node = SeluBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, nn_activation_kernels.selu(self._array), "selu_")
     return self
@@ -2609,7 +2805,7 @@ def silu_cpu(self):
 def silu_node(self):
     node = SiluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2618,14 +2814,17 @@ def silu_node(self):
 def silu_record(self):
     node = SiluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.silu(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2652,7 +2851,7 @@ def softmax_cpu(self, axis=-1):
 def softmax_node(self, axis=-1):
     node = SoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     return node
 
@@ -2660,7 +2859,7 @@ def softmax_node(self, axis=-1):
 def softmax_record(self, axis=-1):
     node = SoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     result = recorded(node, nn_activation_kernels.softmax(self._array, axis))
     node.result = result._array
@@ -2682,7 +2881,7 @@ def softshrink_cpu(self, lambd=0.5):
 def softshrink_node(self, lambd=0.5):
     node = SoftshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
@@ -2692,15 +2891,18 @@ def softshrink_node(self, lambd=0.5):
 def softshrink_record(self, lambd=0.5):
     node = SoftshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.lambd = lambd
     array = nn_activation_kernels.softshrink(self._array, lambd)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2727,7 +2929,7 @@ def softsign_cpu(self):
 def softsign_node(self):
     node = SoftsignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2736,14 +2938,17 @@ def softsign_node(self):
 def softsign_record(self):
     node = SoftsignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.softsign(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2770,7 +2975,7 @@ def tanhshrink_cpu(self):
 def tanhshrink_node(self):
     node = TanhshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2779,14 +2984,17 @@ def tanhshrink_node(self):
 def tanhshrink_record(self):
     node = TanhshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = nn_activation_kernels.tanhshrink(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2814,7 +3022,7 @@ def threshold_cpu(self, threshold, value):
 def threshold_node(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.threshold = threshold
@@ -2824,15 +3032,18 @@ def threshold_node(self, threshold, value):
 def threshold_record(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.threshold = threshold
     array = nn_activation_kernels.threshold(self._array, threshold, value)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2867,7 +3078,7 @@ def threshold__inplace(self, threshold, value):
 def threshold__node(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     return node
@@ -2877,7 +3088,7 @@ def threshold__record(self, threshold, value):
     check_inplace(self, True)
     node = ThresholdBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     record_inplace(

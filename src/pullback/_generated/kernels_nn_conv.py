@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -196,17 +202,32 @@ class ConvInputBackward0(TwoEdges):
     )
     _saves = ("weight", "stride", "padding", "dilation", "groups", "grad_output", "weight_shape")
     _saves_tensors = ("weight", "grad_output")
+    _inputs = ("grad_output", "weight")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        weight = xp.load(node, node.weight, node.weight_v) if node._edge0 is not None else None
+        weight = (
+            (
+                xp.load(node, node.weight, node.weight_v)
+                if type(node.weight) is Tensor
+                else xp.load(node, *saved_input(node, "weight"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
         grad_output = (
-            xp.load(node, node.grad_output, node.grad_output_v) if node._edge1 is not None else None
+            (
+                xp.load(node, node.grad_output, node.grad_output_v)
+                if type(node.grad_output) is Tensor
+                else xp.load(node, *saved_input(node, "grad_output"))
+            )
+            if node._edge1 is not None
+            else None
         )
         weight_shape = node.weight_shape
         to_grad_output, to_weight = node._edge0, node._edge1
@@ -236,8 +257,8 @@ class ConvInputBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            else:
-                weight = xp.load(node, weight, node.weight_v)
+            elif type(weight) is not ndarray or node._edge1._rare is not None:
+                weight = input_array(node, "weight")
             grad_of_grad_output = xp._conv(
                 grad, weight.conjugate(), None, stride, padding, dilation, groups
             )
@@ -251,8 +272,8 @@ class ConvInputBackward0(TwoEdges):
                 and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
-            else:
-                grad_output = xp.load(node, grad_output, node.grad_output_v)
+            elif type(grad_output) is not ndarray or node._edge0._rare is not None:
+                grad_output = input_array(node, "grad_output")
             grad_of_weight = xp._conv_weight(
                 grad, grad_output.conjugate(), weight_shape[2:], stride, padding, dilation, groups
             )
@@ -286,18 +307,33 @@ class ConvWeightBackward0(TwoEdges):
     )
     _saves = ("self", "stride", "padding", "dilation", "groups", "self_shape", "grad_output")
     _saves_tensors = ("self", "grad_output")
+    _inputs = ("self", "grad_output")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         stride = node.stride
         padding = node.padding
         dilation = node.dilation
         groups = node.groups
         self_shape = node.self_shape
         grad_output = (
-            xp.load(node, node.grad_output, node.grad_output_v) if node._edge0 is not None else None
+            (
+                xp.load(node, node.grad_output, node.grad_output_v)
+                if type(node.grad_output) is Tensor
+                else xp.load(node, *saved_input(node, "grad_output"))
+            )
+            if node._edge0 is not None
+            else None
         )
         to_self, to_grad_output = node._edge0, node._edge1
         return (
@@ -326,8 +362,8 @@ class ConvWeightBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_grad_output = xp._conv(
                 self.conjugate(), grad, None, stride, padding, dilation, groups
             )
@@ -341,8 +377,8 @@ class ConvWeightBackward0(TwoEdges):
                 and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
-            else:
-                grad_output = xp.load(node, grad_output, node.grad_output_v)
+            elif type(grad_output) is not ndarray or node._edge1._rare is not None:
+                grad_output = input_array(node, "grad_output")
             grad_of_self = xp._conv_input(
                 grad_output.conjugate(), grad, self_shape[2:], stride, padding, dilation, groups
             )
@@ -393,7 +429,7 @@ def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
 def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
     node = Col2ImBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -404,7 +440,7 @@ def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
 def _col2im_record(self, output_size, kernel_size, dilation, padding, stride):
     node = Col2ImBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -444,7 +480,7 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     if to_self is not None:
         node.weight = weight
@@ -467,7 +503,7 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     if to_self is not None:
         node.weight = weight
@@ -520,7 +556,7 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_grad_output is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
@@ -541,17 +577,27 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_grad_output is not None:
-        node.weight = weight
-        node.weight_v = 0 if weight._counter is None else weight._counter[0]
+        if weight._edge is None or weight._counter is not None or weight._meta is not None:
+            node.weight = weight
+            node.weight_v = 0 if weight._counter is None else weight._counter[0]
+        else:
+            node.weight = weight._array
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
     if to_weight is not None:
-        node.grad_output = grad_output
-        node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
+        if (
+            grad_output._edge is None
+            or grad_output._counter is not None
+            or grad_output._meta is not None
+        ):
+            node.grad_output = grad_output
+            node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
+        else:
+            node.grad_output = grad_output._array
     node.weight_shape = weight.shape
     return recorded(
         node,
@@ -601,7 +647,7 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     node._edge1 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     if to_grad_output is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -622,18 +668,28 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     node._edge1 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     if to_grad_output is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.stride = stride
     node.padding = padding
     node.dilation = dilation
     node.groups = groups
     node.self_shape = self.shape
     if to_self is not None:
-        node.grad_output = grad_output
-        node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
+        if (
+            grad_output._edge is None
+            or grad_output._counter is not None
+            or grad_output._meta is not None
+        ):
+            node.grad_output = grad_output
+            node.grad_output_v = 0 if grad_output._counter is None else grad_output._counter[0]
+        else:
+            node.grad_output = grad_output._array
     return recorded(
         node,
         nn_conv_kernels.conv_weight(
@@ -675,7 +731,7 @@ def _im2col_cpu(self, kernel_size, dilation, padding, stride):
 def _im2col_node(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.dilation = dilation
@@ -687,7 +743,7 @@ def _im2col_node(self, kernel_size, dilation, padding, stride):
 def _im2col_record(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.dilation = dilation

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -54,13 +60,22 @@ class EuclideanBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -78,8 +93,8 @@ class EuclideanBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -87,11 +102,11 @@ class EuclideanBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.euclidean_vjp(
@@ -123,13 +138,18 @@ class LengthBackward0(OneEdge):
     __slots__ = ("axis", "ord", "result", "self", "self_v")
     _saves = ("self", "ord", "axis", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         ord = node.ord
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
@@ -143,13 +163,13 @@ class LengthBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         ord = node.ord
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * xp.length_slope(self, result, ord, axis),)
         if not keep:
             node.self = node.result = FREED
@@ -170,7 +190,7 @@ def _euclidean_node(self, other):
     node = EuclideanBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -182,11 +202,17 @@ def _euclidean_record(self, other):
     node = EuclideanBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     result = recorded(node, nn_distance_kernels.euclidean(self._array, other._array))
     node.result = result._array
     return result
@@ -207,7 +233,7 @@ def _length_cpu(self, ord, axis):
 def _length_node(self, ord, axis):
     node = LengthBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.ord = ord
@@ -218,9 +244,12 @@ def _length_node(self, ord, axis):
 def _length_record(self, ord, axis):
     node = LengthBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.ord = ord
     node.axis = axis
     result = recorded(node, nn_distance_kernels.length(self._array, ord, axis))

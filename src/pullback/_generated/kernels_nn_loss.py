@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -54,13 +60,26 @@ class BceBackward0(TwoEdges):
     __slots__ = ("self", "self_v", "target", "target_v")
     _saves = ("self", "target")
     _saves_tensors = ("self", "target")
+    _inputs = ("self", "target")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        target = xp.load(node, node.target, node.target_v) if node._edge0 is not None else None
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        target = (
+            (
+                xp.load(node, node.target, node.target_v)
+                if type(node.target) is Tensor
+                else xp.load(node, *saved_input(node, "target"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_target = node._edge0, node._edge1
         return (
             grad * xp.bce_slope(self, target) if to_self is not None else None,
@@ -77,8 +96,8 @@ class BceBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         to_self, to_target = node._edge0, node._edge1
         if to_self is not None:
             target = node.target
@@ -88,8 +107,8 @@ class BceBackward0(TwoEdges):
                 and (target._meta is None or not target._meta.detached)
             ):
                 target = target._array
-            else:
-                target = xp.load(node, target, node.target_v)
+            elif type(target) is not ndarray or node._edge1._rare is not None:
+                target = input_array(node, "target")
             grad_of_self = grad * xp.bce_slope(self, target)
         else:
             grad_of_self = None
@@ -307,12 +326,21 @@ class HuberLossBackward0(TwoEdges):
     __slots__ = ("delta", "reduction", "self", "self_v", "target", "target_v")
     _saves = ("self", "target", "reduction", "delta")
     _saves_tensors = ("self", "target")
+    _inputs = ("self", "target")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        target = xp.load(node, node.target, node.target_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        target = (
+            xp.load(node, node.target, node.target_v)
+            if type(node.target) is Tensor
+            else xp.load(node, *saved_input(node, "target"))
+        )
         reduction = node.reduction
         delta = node.delta
         to_self, to_target = node._edge0, node._edge1
@@ -330,8 +358,8 @@ class HuberLossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         target = node.target
         if (
             type(target) is Tensor
@@ -339,8 +367,8 @@ class HuberLossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        else:
-            target = xp.load(node, target, node.target_v)
+        elif type(target) is not ndarray or node._edge1._rare is not None:
+            target = input_array(node, "target")
         reduction = node.reduction
         delta = node.delta
         to_self, to_target = node._edge0, node._edge1
@@ -365,12 +393,21 @@ class L1LossBackward0(TwoEdges):
     __slots__ = ("reduction", "self", "self_v", "target", "target_v")
     _saves = ("self", "target", "reduction")
     _saves_tensors = ("self", "target")
+    _inputs = ("self", "target")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        target = xp.load(node, node.target, node.target_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        target = (
+            xp.load(node, node.target, node.target_v)
+            if type(node.target) is Tensor
+            else xp.load(node, *saved_input(node, "target"))
+        )
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
@@ -387,8 +424,8 @@ class L1LossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         target = node.target
         if (
             type(target) is Tensor
@@ -396,8 +433,8 @@ class L1LossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        else:
-            target = xp.load(node, target, node.target_v)
+        elif type(target) is not ndarray or node._edge1._rare is not None:
+            target = input_array(node, "target")
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
@@ -421,12 +458,21 @@ class MseLossBackward0(TwoEdges):
     __slots__ = ("reduction", "self", "self_v", "target", "target_v")
     _saves = ("self", "target", "reduction")
     _saves_tensors = ("self", "target")
+    _inputs = ("self", "target")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        target = xp.load(node, node.target, node.target_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        target = (
+            xp.load(node, node.target, node.target_v)
+            if type(node.target) is Tensor
+            else xp.load(node, *saved_input(node, "target"))
+        )
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
@@ -443,8 +489,8 @@ class MseLossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         target = node.target
         if (
             type(target) is Tensor
@@ -452,8 +498,8 @@ class MseLossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        else:
-            target = xp.load(node, target, node.target_v)
+        elif type(target) is not ndarray or node._edge1._rare is not None:
+            target = input_array(node, "target")
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_target is not None)
@@ -477,12 +523,21 @@ class SmoothL1LossBackward0(TwoEdges):
     __slots__ = ("beta", "reduction", "self", "self_v", "target", "target_v")
     _saves = ("self", "target", "reduction", "beta")
     _saves_tensors = ("self", "target")
+    _inputs = ("self", "target")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        target = xp.load(node, node.target, node.target_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        target = (
+            xp.load(node, node.target, node.target_v)
+            if type(node.target) is Tensor
+            else xp.load(node, *saved_input(node, "target"))
+        )
         reduction = node.reduction
         beta = node.beta
         to_self, to_target = node._edge0, node._edge1
@@ -500,8 +555,8 @@ class SmoothL1LossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         target = node.target
         if (
             type(target) is Tensor
@@ -509,8 +564,8 @@ class SmoothL1LossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        else:
-            target = xp.load(node, target, node.target_v)
+        elif type(target) is not ndarray or node._edge1._rare is not None:
+            target = input_array(node, "target")
         reduction = node.reduction
         beta = node.beta
         to_self, to_target = node._edge0, node._edge1
@@ -534,7 +589,7 @@ def _bce_node(self, target):
     node = BceBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_target = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -547,12 +602,18 @@ def _bce_record(self, target):
     node = BceBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_target = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     if to_self is not None:
-        node.target = target
-        node.target_v = 0 if target._counter is None else target._counter[0]
+        if target._edge is None or target._counter is not None or target._meta is not None:
+            node.target = target
+            node.target_v = 0 if target._counter is None else target._counter[0]
+        else:
+            node.target = target._array
     return recorded(node, nn_loss_kernels.bce(self._array, target._array))
 
 
@@ -587,7 +648,7 @@ def _bce_with_logits_node(self, target, pos_weight=None):
         if pos_weight is None
         else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -608,7 +669,7 @@ def _bce_with_logits_record(self, target, pos_weight=None):
         if pos_weight is None
         else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -640,7 +701,7 @@ def _pick_cpu(self, target, ignore_index):
 def _pick_node(self, target, ignore_index):
     node = PickBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -652,7 +713,7 @@ def _pick_node(self, target, ignore_index):
 def _pick_record(self, target, ignore_index):
     node = PickBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -676,7 +737,7 @@ def _pick_sum_cpu(self, target, ignore_index, scale):
 def _pick_sum_node(self, target, ignore_index, scale):
     node = PickSumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -689,7 +750,7 @@ def _pick_sum_node(self, target, ignore_index, scale):
 def _pick_sum_record(self, target, ignore_index, scale):
     node = PickSumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -716,7 +777,7 @@ def _place_node(grad_output, target, classes, ignore_index):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -728,7 +789,7 @@ def _place_record(grad_output, target, classes, ignore_index):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -755,7 +816,7 @@ def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -769,11 +830,17 @@ def huber_loss_record(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.target = target
-    node.target_v = 0 if target._counter is None else target._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if target._edge is None or target._counter is not None or target._meta is not None:
+        node.target = target
+        node.target_v = 0 if target._counter is None else target._counter[0]
+    else:
+        node.target = target._array
     node.reduction = reduction
     node.delta = delta
     return recorded(
@@ -798,7 +865,7 @@ def l1_loss_node(self, target, *, reduction="mean"):
     node = L1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -811,11 +878,17 @@ def l1_loss_record(self, target, *, reduction="mean"):
     node = L1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.target = target
-    node.target_v = 0 if target._counter is None else target._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if target._edge is None or target._counter is not None or target._meta is not None:
+        node.target = target
+        node.target_v = 0 if target._counter is None else target._counter[0]
+    else:
+        node.target = target._array
     node.reduction = reduction
     return recorded(node, nn_loss_kernels.l1_loss(self._array, target._array, reduction=reduction))
 
@@ -836,7 +909,7 @@ def mse_loss_node(self, target, *, reduction="mean"):
     node = MseLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -849,11 +922,17 @@ def mse_loss_record(self, target, *, reduction="mean"):
     node = MseLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.target = target
-    node.target_v = 0 if target._counter is None else target._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if target._edge is None or target._counter is not None or target._meta is not None:
+        node.target = target
+        node.target_v = 0 if target._counter is None else target._counter[0]
+    else:
+        node.target = target._array
     node.reduction = reduction
     return recorded(node, nn_loss_kernels.mse_loss(self._array, target._array, reduction=reduction))
 
@@ -876,7 +955,7 @@ def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -890,11 +969,17 @@ def smooth_l1_loss_record(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.target = target
-    node.target_v = 0 if target._counter is None else target._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if target._edge is None or target._counter is not None or target._meta is not None:
+        node.target = target
+        node.target_v = 0 if target._counter is None else target._counter[0]
+    else:
+        node.target = target._array
     node.reduction = reduction
     node.beta = beta
     return recorded(

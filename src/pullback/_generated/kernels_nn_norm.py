@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -90,6 +96,7 @@ class RmsNormBackward0(TwoEdges):
     __slots__ = ("axis", "eps", "self", "self_v", "square", "weight", "weight_v")
     _saves = ("self", "weight", "axis", "eps", "square")
     _saves_tensors = ("self", "weight", "square")
+    _inputs = ("self", "weight")
     _outputs = 2
     _is_single = False
 
@@ -97,7 +104,11 @@ class RmsNormBackward0(TwoEdges):
         if all(grad is None for grad in grads):
             return (None, None)
         grads = xp.materialize(node, grads)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         weight = xp.load(node, node.weight, node.weight_v)
         axis = node.axis
         eps = node.eps
@@ -140,7 +151,7 @@ def _norm_node(self, weight, bias, axis, eps):
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -159,7 +170,7 @@ def _norm_record(self, weight, bias, axis, eps):
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -214,7 +225,7 @@ def _rms_norm_node(self, weight, axis, eps):
         if weight is None
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -232,9 +243,12 @@ def _rms_norm_record(self, weight, axis, eps):
         if weight is None
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.weight = weight
     node.weight_v = 0 if weight is None or weight._counter is None else weight._counter[0]
     node.axis = axis

@@ -34,7 +34,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -402,7 +408,7 @@ def _adaptive_avg_cpu(self, axis, size):
 def _adaptive_avg_node(self, axis, size):
     node = AdaptiveAvgBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -411,7 +417,7 @@ def _adaptive_avg_node(self, axis, size):
 def _adaptive_avg_record(self, axis, size):
     node = AdaptiveAvgBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return recorded(node, nn_pool_kernels.adaptive_avg(self._array, axis, size))
@@ -432,7 +438,7 @@ def _adaptive_avg_backward_cpu(grad_output, axis, length):
 def _adaptive_avg_backward_node(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     return node
@@ -441,7 +447,7 @@ def _adaptive_avg_backward_node(grad_output, axis, length):
 def _adaptive_avg_backward_record(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     return recorded(node, nn_pool_kernels.adaptive_avg_backward(grad_output._array, axis, length))
@@ -462,7 +468,7 @@ def _adaptive_max_pool_cpu(self, size):
 def _adaptive_max_pool_node(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     return node
 
@@ -470,7 +476,7 @@ def _adaptive_max_pool_node(self, size):
 def _adaptive_max_pool_record(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     values, indices = recorded_several(
         node, nn_pool_kernels.adaptive_max_pool(self._array, size), (True, False)
@@ -508,7 +514,7 @@ def _avg_pool_node(
 ):
     node = AvgPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.stride = stride
@@ -524,7 +530,7 @@ def _avg_pool_record(
 ):
     node = AvgPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.stride = stride
@@ -589,7 +595,7 @@ def _avg_pool_backward_node(
 ):
     node = AvgPoolBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -604,7 +610,7 @@ def _avg_pool_backward_record(
 ):
     node = AvgPoolBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -669,7 +675,7 @@ def _max_pool_cpu(self, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     return node
 
@@ -677,7 +683,7 @@ def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     values, indices = recorded_several(
         node,
@@ -705,7 +711,7 @@ def _plane_gather_cpu(self, indices):
 def _plane_gather_node(self, indices):
     node = PlaneGatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -715,7 +721,7 @@ def _plane_gather_node(self, indices):
 def _plane_gather_record(self, indices):
     node = PlaneGatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -739,7 +745,7 @@ def _plane_scatter_node(grad_output, indices, shape):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return node
@@ -750,7 +756,7 @@ def _plane_scatter_record(grad_output, indices, shape):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._hooks = None
+    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return recorded(node, nn_pool_kernels.plane_scatter(grad_output._array, indices._array, shape))
@@ -771,7 +777,7 @@ def _resize_cpu(self, axis, size, mode, align_corners, scale):
 def _resize_node(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.mode = mode
@@ -783,7 +789,7 @@ def _resize_node(self, axis, size, mode, align_corners, scale):
 def _resize_record(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.mode = mode
@@ -813,7 +819,7 @@ def _resize_backward_cpu(grad_output, axis, length, mode, align_corners, scale):
 def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale):
     node = ResizeBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     node.mode = mode
@@ -825,7 +831,7 @@ def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale)
 def _resize_backward_record(grad_output, axis, length, mode, align_corners, scale):
     node = ResizeBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     node.mode = mode

@@ -34,7 +34,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -131,12 +137,17 @@ class SgnBackward0(OneEdge):
     __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.turned(grad, self, result),)
 
@@ -148,11 +159,11 @@ class SgnBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.turned(grad, self, result),)
         if not keep:
             node.self = node.result = FREED
@@ -174,12 +185,17 @@ class AbsBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp.real_part(grad) * xp._sgn(self),)
 
     def run(node, xp, grad, keep):
@@ -190,8 +206,8 @@ class AbsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp.real_part(grad) * xp._sgn(self),)
         if not keep:
             node.self = FREED
@@ -210,12 +226,17 @@ class AcosBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (-grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
 
     def run(node, xp, grad, keep):
@@ -226,8 +247,8 @@ class AcosBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (-grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
             node.self = FREED
@@ -246,12 +267,17 @@ class AcoshBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / xp.conj(xp.sqrt(self - 1) * xp.sqrt(self + 1)),)
 
     def run(node, xp, grad, keep):
@@ -262,8 +288,8 @@ class AcoshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / (np_sqrt(self - 1) * np_sqrt(self + 1)).conjugate(),)
         if not keep:
             node.self = FREED
@@ -310,12 +336,17 @@ class AngleBackward0(OneEdge):
     __slots__ = ("deg", "self", "self_v")
     _saves = ("self", "deg")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         deg = node.deg
         return (grad * xp.slope_of_angle(self, deg),)
 
@@ -327,8 +358,8 @@ class AngleBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         deg = node.deg
         results = (grad * xp.slope_of_angle(self, deg),)
         if not keep:
@@ -348,12 +379,17 @@ class AsinBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / xp.conj(xp.sqrt((1 - self) * (1 + self))),)
 
     def run(node, xp, grad, keep):
@@ -364,8 +400,8 @@ class AsinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
             node.self = FREED
@@ -384,12 +420,17 @@ class AsinhBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / xp.conj(xp.sqrt(self * self + 1)),)
 
     def run(node, xp, grad, keep):
@@ -400,8 +441,8 @@ class AsinhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / np_sqrt(self * self + 1).conjugate(),)
         if not keep:
             node.self = FREED
@@ -437,13 +478,18 @@ class AtanBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / xp.conj(1 + self * self),)
 
     def run(node, xp, grad, keep):
@@ -454,8 +500,8 @@ class AtanBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / (1 + self * self).conjugate(),)
         if not keep:
             node.self = FREED
@@ -475,13 +521,22 @@ class Atan2Backward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * (other / xp.squared_radius(self, other)) if to_self is not None else None,
@@ -496,8 +551,8 @@ class Atan2Backward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -505,8 +560,8 @@ class Atan2Backward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (-self / xp.squared_radius(self, other))
@@ -533,13 +588,18 @@ class AtanhBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / xp.conj((1 - self) * (1 + self)),)
 
     def run(node, xp, grad, keep):
@@ -550,8 +610,8 @@ class AtanhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / ((1 - self) * (1 + self)).conjugate(),)
         if not keep:
             node.self = FREED
@@ -570,7 +630,7 @@ class CbrtBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -582,8 +642,8 @@ class CbrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad / (3 * result * result),)
         if not keep:
             node.result = FREED
@@ -764,12 +824,29 @@ class CopysignBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge0 is not None else None
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge0 is not None
+            else None
+        )
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * (xp._sgn(self) * xp.copysign(1, other)) if to_self is not None else None,
@@ -790,8 +867,8 @@ class CopysignBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             other = node.other
             if (
                 type(other) is Tensor
@@ -799,8 +876,8 @@ class CopysignBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = grad * (xp._sgn(self) * np_copysign(1, other))
         else:
             grad_of_self = None
@@ -821,13 +898,18 @@ class CosBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (-grad * xp.conj(xp.sin(self)),)
 
     def run(node, xp, grad, keep):
@@ -838,8 +920,8 @@ class CosBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (-grad * np_sin(self).conjugate(),)
         if not keep:
             node.self = FREED
@@ -858,13 +940,18 @@ class CoshBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.conj(xp.sinh(self)),)
 
     def run(node, xp, grad, keep):
@@ -875,8 +962,8 @@ class CoshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * np_sinh(self).conjugate(),)
         if not keep:
             node.self = FREED
@@ -913,13 +1000,26 @@ class DivBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             grad / xp.conj(other) if to_self is not None else None,
@@ -934,8 +1034,8 @@ class DivBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             self = node.self
@@ -945,8 +1045,8 @@ class DivBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = -grad * (self / other / other).conjugate()
         else:
             grad_of_other = None
@@ -971,7 +1071,7 @@ class ExpBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -983,8 +1083,8 @@ class ExpBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * result.conjugate(),)
         if not keep:
             node.result = FREED
@@ -1006,7 +1106,7 @@ class Exp2Backward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -1018,8 +1118,8 @@ class Exp2Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * result.conjugate() * 0.6931471805599453,)
         if not keep:
             node.result = FREED
@@ -1041,7 +1141,7 @@ class Expm1Backward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -1053,8 +1153,8 @@ class Expm1Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result + 1).conjugate(),)
         if not keep:
             node.result = FREED
@@ -1123,12 +1223,21 @@ class FmaxBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.where((self >= other) | (other != other), grad, 0) if to_self is not None else None,
@@ -1143,8 +1252,8 @@ class FmaxBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -1152,8 +1261,8 @@ class FmaxBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = np_where((self >= other) | (other != other), 0, grad)
@@ -1181,12 +1290,21 @@ class FminBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.where((self <= other) | (other != other), grad, 0) if to_self is not None else None,
@@ -1201,8 +1319,8 @@ class FminBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -1210,8 +1328,8 @@ class FminBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = np_where((self <= other) | (other != other), 0, grad)
@@ -1239,13 +1357,30 @@ class FmodBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
-        other = xp.load(node, node.other, node.other_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -1263,8 +1398,8 @@ class FmodBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             other = node.other
             if (
                 type(other) is Tensor
@@ -1272,11 +1407,11 @@ class FmodBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
             grad_of_other = None
@@ -1361,14 +1496,31 @@ class HypotBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("other", "self", "result")
     _saves_tensors = ("other", "self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        other = xp.load(node, node.other, node.other_v) if node._edge1 is not None else None
-        self = xp.load(node, node.self, node.self_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -1378,8 +1530,8 @@ class HypotBackward0(TwoEdges):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             other = node.other
@@ -1389,8 +1541,8 @@ class HypotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_other = grad * (other / result)
         else:
             grad_of_other = None
@@ -1402,8 +1554,8 @@ class HypotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_self = grad * (self / result)
         else:
             grad_of_self = None
@@ -1559,13 +1711,18 @@ class LogBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / xp.conj(self),)
 
     def run(node, xp, grad, keep):
@@ -1576,8 +1733,8 @@ class LogBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / self.conjugate(),)
         if not keep:
             node.self = FREED
@@ -1596,13 +1753,18 @@ class Log10Backward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / (xp.conj(self) * 2.302585092994046),)
 
     def run(node, xp, grad, keep):
@@ -1613,8 +1775,8 @@ class Log10Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / (self.conjugate() * 2.302585092994046),)
         if not keep:
             node.self = FREED
@@ -1633,13 +1795,18 @@ class Log1PBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / xp.conj(self + 1),)
 
     def run(node, xp, grad, keep):
@@ -1650,8 +1817,8 @@ class Log1PBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / (self + 1).conjugate(),)
         if not keep:
             node.self = FREED
@@ -1670,13 +1837,18 @@ class Log2Backward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad / (xp.conj(self) * 0.6931471805599453),)
 
     def run(node, xp, grad, keep):
@@ -1687,8 +1859,8 @@ class Log2Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad / (self.conjugate() * 0.6931471805599453),)
         if not keep:
             node.self = FREED
@@ -1707,12 +1879,21 @@ class LogaddexpBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
@@ -1726,8 +1907,8 @@ class LogaddexpBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -1735,8 +1916,8 @@ class LogaddexpBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
         grad_of_self, grad_of_other = xp.logaddexp_vjp(grad, self, other, grad_input_mask)
@@ -1758,13 +1939,22 @@ class Logaddexp2Backward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.sigmoid((self - other) * 0.6931471805599453) if to_self is not None else None,
@@ -1781,8 +1971,8 @@ class Logaddexp2Backward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -1790,8 +1980,8 @@ class Logaddexp2Backward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * xp.sigmoid((other - self) * 0.6931471805599453)
@@ -1819,12 +2009,21 @@ class MaximumBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.share(grad, self, other, self > other) if to_self is not None else None,
@@ -1839,8 +2038,8 @@ class MaximumBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -1848,8 +2047,8 @@ class MaximumBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other > self)
@@ -1877,12 +2076,21 @@ class MinimumBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.share(grad, self, other, self < other) if to_self is not None else None,
@@ -1897,8 +2105,8 @@ class MinimumBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -1906,8 +2114,8 @@ class MinimumBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = xp.share(grad, other, self, other < self)
@@ -1953,13 +2161,30 @@ class MulBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.conj(other) if to_self is not None else None,
@@ -1976,8 +2201,8 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             if grad.size < PRODUCT:
                 both = grad * self.conjugate()
                 both += both
@@ -1994,8 +2219,8 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = (
                 grad * self.conjugate()
                 if grad.size < PRODUCT
@@ -2011,8 +2236,8 @@ class MulBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = (
                 grad * other.conjugate()
                 if grad.size < PRODUCT
@@ -2037,11 +2262,16 @@ class NanToNumBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (xp.where_finite(self, grad),)
 
     def run(node, xp, grad, keep):
@@ -2052,8 +2282,8 @@ class NanToNumBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (xp.where_finite(self, grad),)
         if not keep:
             node.self = FREED
@@ -2121,12 +2351,21 @@ class PolarBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "result")
     _saves = ("other", "result")
     _saves_tensors = ("other", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2138,8 +2377,8 @@ class PolarBackward0(TwoEdges):
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_other = xp.real(grad * (result * 1j).conjugate())
         else:
             grad_of_other = None
@@ -2151,8 +2390,8 @@ class PolarBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.real(grad * xp.polar(1, other).conjugate())
         else:
             grad_of_self = None
@@ -2195,14 +2434,23 @@ class PowBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2220,8 +2468,8 @@ class PowBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -2229,13 +2477,13 @@ class PowBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_other = grad * xp.slope_of_exponent(self, other, result).conjugate()
         else:
             grad_of_other = None
@@ -2297,7 +2545,7 @@ class ReciprocalBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -2309,8 +2557,8 @@ class ReciprocalBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (-grad * (result * result).conjugate(),)
         if not keep:
             node.result = FREED
@@ -2333,13 +2581,30 @@ class RemainderBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "result", "self", "self_v")
     _saves = ("self", "other", "result")
     _saves_tensors = ("self", "other", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
-        other = xp.load(node, node.other, node.other_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_self, to_other = node._edge0, node._edge1
         return (
@@ -2357,8 +2622,8 @@ class RemainderBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             other = node.other
             if (
                 type(other) is Tensor
@@ -2366,11 +2631,11 @@ class RemainderBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
             grad_of_other = None
@@ -2432,12 +2697,17 @@ class SignBackward0(OneEdge):
     __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.turned(grad, self, result),)
 
@@ -2449,11 +2719,11 @@ class SignBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.turned(grad, self, result),)
         if not keep:
             node.self = node.result = FREED
@@ -2475,13 +2745,18 @@ class SinBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.conj(xp.cos(self)),)
 
     def run(node, xp, grad, keep):
@@ -2492,8 +2767,8 @@ class SinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * np_cos(self).conjugate(),)
         if not keep:
             node.self = FREED
@@ -2512,12 +2787,17 @@ class SincBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.conj(xp.slope_of_sinc(self)),)
 
     def run(node, xp, grad, keep):
@@ -2528,8 +2808,8 @@ class SincBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.slope_of_sinc(self).conjugate(),)
         if not keep:
             node.self = FREED
@@ -2548,13 +2828,18 @@ class SinhBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.conj(xp.cosh(self)),)
 
     def run(node, xp, grad, keep):
@@ -2565,8 +2850,8 @@ class SinhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * np_cosh(self).conjugate(),)
         if not keep:
             node.self = FREED
@@ -2585,7 +2870,7 @@ class SqrtBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -2597,8 +2882,8 @@ class SqrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad / (2 * result.conjugate()),)
         if not keep:
             node.result = FREED
@@ -2620,13 +2905,18 @@ class SquareBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (2 * grad * xp.conj(self),)
 
     def run(node, xp, grad, keep):
@@ -2637,8 +2927,8 @@ class SquareBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (2 * grad * self.conjugate(),)
         if not keep:
             node.self = FREED
@@ -2685,7 +2975,7 @@ class TanBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -2697,8 +2987,8 @@ class TanBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (1 + result * result).conjugate(),)
         if not keep:
             node.result = FREED
@@ -2720,7 +3010,7 @@ class TanhBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -2732,8 +3022,8 @@ class TanhBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad - grad * (result * result).conjugate(),)
         if not keep:
             node.result = FREED
@@ -2852,7 +3142,7 @@ def _sgn_cpu(self):
 def _sgn_node(self):
     node = SgnBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2861,14 +3151,17 @@ def _sgn_node(self):
 def _sgn_record(self):
     node = SgnBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = pointwise_kernels.sgn(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2896,7 +3189,7 @@ def abs_cpu(self):
 def abs_node(self):
     node = AbsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2905,14 +3198,17 @@ def abs_node(self):
 def abs_record(self):
     node = AbsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = np_absolute(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -2945,7 +3241,7 @@ def abs__inplace(self):
 def abs__node(self):
     node = AbsBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -2954,7 +3250,7 @@ def abs__record(self):
     check_inplace(self, True)
     node = AbsBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_absolute, self, "abs_", self._array), "abs_")
     return self
@@ -2971,7 +3267,7 @@ def acos_cpu(self):
 def acos_node(self):
     node = AcosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2980,14 +3276,17 @@ def acos_node(self):
 def acos_record(self):
     node = AcosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_arccos, self._array) if self._array.size >= LARGE else np_arccos(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3020,7 +3319,7 @@ def acos__inplace(self):
 def acos__node(self):
     node = AcosBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3029,7 +3328,7 @@ def acos__record(self):
     check_inplace(self, True)
     node = AcosBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arccos, self, "acos_", self._array), "acos_")
     return self
@@ -3046,7 +3345,7 @@ def acosh_cpu(self):
 def acosh_node(self):
     node = AcoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3055,16 +3354,19 @@ def acosh_node(self):
 def acosh_record(self):
     node = AcoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = (
         spread(np_arccosh, self._array) if self._array.size >= LARGE else np_arccosh(self._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3097,7 +3399,7 @@ def acosh__inplace(self):
 def acosh__node(self):
     node = AcoshBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3106,7 +3408,7 @@ def acosh__record(self):
     check_inplace(self, True)
     node = AcoshBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arccosh, self, "acosh_", self._array), "acosh_")
     return self
@@ -3125,7 +3427,7 @@ def add_node(self, other):
     node = AddBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -3133,7 +3435,7 @@ def add_record(self, other):
     node = AddBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = (
         combine(np_add, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -3142,9 +3444,11 @@ def add_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3184,7 +3488,7 @@ def add__node(self, other):
     node = AddBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -3193,7 +3497,7 @@ def add__record(self, other):
     node = AddBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_add, self, "add_", self._array, other._array), "add_")
     return self
 
@@ -3205,7 +3509,7 @@ def angle_cpu(self, deg=False):
 def angle_node(self, deg=False):
     node = AngleBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.deg = deg
@@ -3215,15 +3519,18 @@ def angle_node(self, deg=False):
 def angle_record(self, deg=False):
     node = AngleBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.deg = deg
     array = np_angle(self._array, deg=deg)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3254,7 +3561,7 @@ def asin_cpu(self):
 def asin_node(self):
     node = AsinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3263,14 +3570,17 @@ def asin_node(self):
 def asin_record(self):
     node = AsinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_arcsin, self._array) if self._array.size >= LARGE else np_arcsin(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3303,7 +3613,7 @@ def asin__inplace(self):
 def asin__node(self):
     node = AsinBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3312,7 +3622,7 @@ def asin__record(self):
     check_inplace(self, True)
     node = AsinBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arcsin, self, "asin_", self._array), "asin_")
     return self
@@ -3329,7 +3639,7 @@ def asinh_cpu(self):
 def asinh_node(self):
     node = AsinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3338,16 +3648,19 @@ def asinh_node(self):
 def asinh_record(self):
     node = AsinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = (
         spread(np_arcsinh, self._array) if self._array.size >= LARGE else np_arcsinh(self._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3380,7 +3693,7 @@ def asinh__inplace(self):
 def asinh__node(self):
     node = AsinhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3389,7 +3702,7 @@ def asinh__record(self):
     check_inplace(self, True)
     node = AsinhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arcsinh, self, "asinh_", self._array), "asinh_")
     return self
@@ -3402,19 +3715,19 @@ def astype_cpu(self, dtype):
 def astype_node(self, dtype):
     node = AstypeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def astype_record(self, dtype):
     node = AstypeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = pointwise_kernels.astype(self._array, dtype)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3445,7 +3758,7 @@ def atan_cpu(self):
 def atan_node(self):
     node = AtanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3454,14 +3767,17 @@ def atan_node(self):
 def atan_record(self):
     node = AtanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_arctan, self._array) if self._array.size >= LARGE else np_arctan(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3494,7 +3810,7 @@ def atan2_node(self, other):
     node = Atan2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -3506,11 +3822,17 @@ def atan2_record(self, other):
     node = Atan2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = (
         combine(np_arctan2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -3519,9 +3841,11 @@ def atan2_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3561,7 +3885,7 @@ def atan2__node(self, other):
     node = Atan2Backward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -3573,7 +3897,7 @@ def atan2__record(self, other):
     node = Atan2Backward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -3596,7 +3920,7 @@ def atan__inplace(self):
 def atan__node(self):
     node = AtanBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3605,7 +3929,7 @@ def atan__record(self):
     check_inplace(self, True)
     node = AtanBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arctan, self, "atan_", self._array), "atan_")
     return self
@@ -3622,7 +3946,7 @@ def atanh_cpu(self):
 def atanh_node(self):
     node = AtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3631,16 +3955,19 @@ def atanh_node(self):
 def atanh_record(self):
     node = AtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = (
         spread(np_arctanh, self._array) if self._array.size >= LARGE else np_arctanh(self._array)
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3673,7 +4000,7 @@ def atanh__inplace(self):
 def atanh__node(self):
     node = AtanhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3682,7 +4009,7 @@ def atanh__record(self):
     check_inplace(self, True)
     node = AtanhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arctanh, self, "atanh_", self._array), "atanh_")
     return self
@@ -3849,19 +4176,19 @@ def cbrt_cpu(self):
 def cbrt_node(self):
     node = CbrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def cbrt_record(self):
     node = CbrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_cbrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3895,7 +4222,7 @@ def cbrt__inplace(self):
 def cbrt__node(self):
     node = CbrtBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -3903,7 +4230,7 @@ def cbrt__record(self):
     check_inplace(self, True)
     node = CbrtBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_cbrt, self, "cbrt_", self._array), "cbrt_")
     node.save_outputs(self)
     return self
@@ -3916,19 +4243,19 @@ def ceil_cpu(self):
 def ceil_node(self):
     node = CeilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def ceil_record(self):
     node = CeilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_ceil(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -3961,7 +4288,7 @@ def ceil__inplace(self):
 def ceil__node(self):
     node = CeilBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -3969,7 +4296,7 @@ def ceil__record(self):
     check_inplace(self, True)
     node = CeilBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_ceil, self, "ceil_", self._array), "ceil_")
     return self
 
@@ -3989,7 +4316,7 @@ def clamp_node(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min = min
@@ -4006,7 +4333,7 @@ def clamp_record(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min = min
@@ -4018,9 +4345,11 @@ def clamp_record(self, min=None, max=None):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4070,7 +4399,7 @@ def clamp__node(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edges[0])
     node.min = min
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
@@ -4087,7 +4416,7 @@ def clamp__record(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edges[0])
     node.min = min
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
@@ -4111,19 +4440,19 @@ def clone_cpu(self):
 def clone_node(self):
     node = CloneBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def clone_record(self):
     node = CloneBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = pointwise_kernels.clone(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4151,7 +4480,7 @@ def complex_node(self, other):
     node = ComplexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -4159,13 +4488,15 @@ def complex_record(self, other):
     node = ComplexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = pointwise_kernels.complex(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4192,19 +4523,19 @@ def conjugate_cpu(self):
 def conjugate_node(self):
     node = ConjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def conjugate_record(self):
     node = ConjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_conjugate(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4237,7 +4568,7 @@ def copysign_node(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4251,13 +4582,19 @@ def copysign_record(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     array = (
         combine(np_copysign, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -4266,9 +4603,11 @@ def copysign_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4304,7 +4643,7 @@ def copysign__node(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -4318,7 +4657,7 @@ def copysign__record(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -4341,7 +4680,7 @@ def cos_cpu(self):
 def cos_node(self):
     node = CosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -4350,14 +4689,17 @@ def cos_node(self):
 def cos_record(self):
     node = CosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_cos, self._array) if self._array.size >= LARGE else np_cos(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4390,7 +4732,7 @@ def cos__inplace(self):
 def cos__node(self):
     node = CosBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -4399,7 +4741,7 @@ def cos__record(self):
     check_inplace(self, True)
     node = CosBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_cos, self, "cos_", self._array), "cos_")
     return self
@@ -4416,7 +4758,7 @@ def cosh_cpu(self):
 def cosh_node(self):
     node = CoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -4425,14 +4767,17 @@ def cosh_node(self):
 def cosh_record(self):
     node = CoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_cosh, self._array) if self._array.size >= LARGE else np_cosh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4465,7 +4810,7 @@ def cosh__inplace(self):
 def cosh__node(self):
     node = CoshBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -4474,7 +4819,7 @@ def cosh__record(self):
     check_inplace(self, True)
     node = CoshBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_cosh, self, "cosh_", self._array), "cosh_")
     return self
@@ -4487,19 +4832,19 @@ def deg2rad_cpu(self):
 def deg2rad_node(self):
     node = Deg2RadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def deg2rad_record(self):
     node = Deg2RadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_deg2rad(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4534,7 +4879,7 @@ def deg2rad__inplace(self):
 def deg2rad__node(self):
     node = Deg2RadBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -4542,7 +4887,7 @@ def deg2rad__record(self):
     check_inplace(self, True)
     node = Deg2RadBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
 
@@ -4560,7 +4905,7 @@ def div_node(self, other):
     node = DivBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4573,12 +4918,18 @@ def div_record(self, other):
     node = DivBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = (
         combine(np_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -4587,9 +4938,11 @@ def div_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4629,7 +4982,7 @@ def div__node(self, other):
     node = DivBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     node.other = other
@@ -4642,7 +4995,7 @@ def div__record(self, other):
     node = DivBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     node.other = other
@@ -4671,19 +5024,19 @@ def exp_cpu(self):
 def exp_node(self):
     node = ExpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def exp_record(self):
     node = ExpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4715,19 +5068,19 @@ def exp2_cpu(self):
 def exp2_node(self):
     node = Exp2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def exp2_record(self):
     node = Exp2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4761,7 +5114,7 @@ def exp2__inplace(self):
 def exp2__node(self):
     node = Exp2Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -4769,7 +5122,7 @@ def exp2__record(self):
     check_inplace(self, True)
     node = Exp2Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_exp2, self, "exp2_", self._array), "exp2_")
     node.save_outputs(self)
     return self
@@ -4788,7 +5141,7 @@ def exp__inplace(self):
 def exp__node(self):
     node = ExpBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -4796,7 +5149,7 @@ def exp__record(self):
     check_inplace(self, True)
     node = ExpBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_exp, self, "exp_", self._array), "exp_")
     node.save_outputs(self)
     return self
@@ -4813,19 +5166,19 @@ def expm1_cpu(self):
 def expm1_node(self):
     node = Expm1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def expm1_record(self):
     node = Expm1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4859,7 +5212,7 @@ def expm1__inplace(self):
 def expm1__node(self):
     node = Expm1Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -4867,7 +5220,7 @@ def expm1__record(self):
     check_inplace(self, True)
     node = Expm1Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_expm1, self, "expm1_", self._array), "expm1_")
     node.save_outputs(self)
     return self
@@ -4880,19 +5233,19 @@ def floor_cpu(self):
 def floor_node(self):
     node = FloorBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def floor_record(self):
     node = FloorBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_floor(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -4925,7 +5278,7 @@ def floor__inplace(self):
 def floor__node(self):
     node = FloorBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -4933,7 +5286,7 @@ def floor__record(self):
     check_inplace(self, True)
     node = FloorBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_floor, self, "floor_", self._array), "floor_")
     return self
 
@@ -4951,7 +5304,7 @@ def floor_divide_node(self, other):
     node = FloorDivideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -4959,7 +5312,7 @@ def floor_divide_record(self, other):
     node = FloorDivideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = (
         combine(np_floor_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -4968,9 +5321,11 @@ def floor_divide_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5005,7 +5360,7 @@ def floor_divide__node(self, other):
     node = FloorDivideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -5014,7 +5369,7 @@ def floor_divide__record(self, other):
     node = FloorDivideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     record_inplace(
         node,
         self,
@@ -5032,7 +5387,7 @@ def fmax_node(self, other):
     node = FmaxBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -5044,17 +5399,25 @@ def fmax_record(self, other):
     node = FmaxBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = pointwise_kernels.fmax(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5082,7 +5445,7 @@ def fmin_node(self, other):
     node = FminBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -5094,17 +5457,25 @@ def fmin_record(self, other):
     node = FminBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = pointwise_kernels.fmin(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5137,7 +5508,7 @@ def fmod_node(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5151,13 +5522,19 @@ def fmod_record(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     if to_other is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     array = (
         combine(np_fmod, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -5166,9 +5543,11 @@ def fmod_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5212,7 +5591,7 @@ def fmod__node(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -5226,7 +5605,7 @@ def fmod__record(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -5244,14 +5623,14 @@ def frexp_cpu(self):
 def frexp_node(self):
     node = FrexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def frexp_record(self):
     node = FrexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     mantissa, exponent = recorded_several(node, np_frexp(self._array), (True, False))
     node.save_outputs(mantissa, exponent)
     return mantissa, exponent
@@ -5317,7 +5696,7 @@ def heaviside_node(self, other):
     node = HeavisideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -5325,7 +5704,7 @@ def heaviside_record(self, other):
     node = HeavisideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = (
         combine(np_heaviside, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -5334,9 +5713,11 @@ def heaviside_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5367,7 +5748,7 @@ def heaviside__node(self, other):
     node = HeavisideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -5376,7 +5757,7 @@ def heaviside__record(self, other):
     node = HeavisideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     record_inplace(
         node,
         self,
@@ -5399,7 +5780,7 @@ def hypot_node(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5413,13 +5794,19 @@ def hypot_record(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     if to_self is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     array = (
         combine(np_hypot, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -5428,9 +5815,11 @@ def hypot_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5471,7 +5860,7 @@ def hypot__node(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5485,7 +5874,7 @@ def hypot__record(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5513,14 +5902,14 @@ def imag_view(self):
 def imag_node(self):
     node = ImagBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def imag_record(self):
     node = ImagBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return record_view(node, self, pointwise_kernels.imag(self._array), (imag_again,))
 
 
@@ -5577,7 +5966,7 @@ def ldexp_cpu(self, other):
 def ldexp_node(self, other):
     node = LdexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -5586,7 +5975,7 @@ def ldexp_node(self, other):
 def ldexp_record(self, other):
     node = LdexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
@@ -5597,9 +5986,11 @@ def ldexp_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        result_shape = array.shape
+        edge = node._edge0
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5634,7 +6025,7 @@ def ldexp__inplace(self, other):
 def ldexp__node(self, other):
     node = LdexpBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -5644,7 +6035,7 @@ def ldexp__record(self, other):
     check_inplace(self, True, other)
     node = LdexpBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(
@@ -5673,7 +6064,7 @@ def lerp_node(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -5692,7 +6083,7 @@ def lerp_record(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -5704,9 +6095,11 @@ def lerp_record(self, end, weight):
     array = pointwise_kernels.lerp(self._array, end._array, weight._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5755,7 +6148,7 @@ def lerp__node(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -5774,7 +6167,7 @@ def lerp__record(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -5799,7 +6192,7 @@ def log_cpu(self):
 def log_node(self):
     node = LogBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -5808,14 +6201,17 @@ def log_node(self):
 def log_record(self):
     node = LogBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_log, self._array) if self._array.size >= LARGE else np_log(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5846,7 +6242,7 @@ def log10_cpu(self):
 def log10_node(self):
     node = Log10Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -5855,14 +6251,17 @@ def log10_node(self):
 def log10_record(self):
     node = Log10Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_log10, self._array) if self._array.size >= LARGE else np_log10(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5895,7 +6294,7 @@ def log10__inplace(self):
 def log10__node(self):
     node = Log10Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -5904,7 +6303,7 @@ def log10__record(self):
     check_inplace(self, True)
     node = Log10Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log10, self, "log10_", self._array), "log10_")
     return self
@@ -5921,7 +6320,7 @@ def log1p_cpu(self):
 def log1p_node(self):
     node = Log1PBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -5930,14 +6329,17 @@ def log1p_node(self):
 def log1p_record(self):
     node = Log1PBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_log1p, self._array) if self._array.size >= LARGE else np_log1p(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -5970,7 +6372,7 @@ def log1p__inplace(self):
 def log1p__node(self):
     node = Log1PBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -5979,7 +6381,7 @@ def log1p__record(self):
     check_inplace(self, True)
     node = Log1PBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log1p, self, "log1p_", self._array), "log1p_")
     return self
@@ -5996,7 +6398,7 @@ def log2_cpu(self):
 def log2_node(self):
     node = Log2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6005,14 +6407,17 @@ def log2_node(self):
 def log2_record(self):
     node = Log2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_log2, self._array) if self._array.size >= LARGE else np_log2(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6045,7 +6450,7 @@ def log2__inplace(self):
 def log2__node(self):
     node = Log2Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6054,7 +6459,7 @@ def log2__record(self):
     check_inplace(self, True)
     node = Log2Backward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log2, self, "log2_", self._array), "log2_")
     return self
@@ -6073,7 +6478,7 @@ def log__inplace(self):
 def log__node(self):
     node = LogBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6082,7 +6487,7 @@ def log__record(self):
     check_inplace(self, True)
     node = LogBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log, self, "log_", self._array), "log_")
     return self
@@ -6096,7 +6501,7 @@ def logaddexp_node(self, other):
     node = LogaddexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6108,17 +6513,25 @@ def logaddexp_record(self, other):
     node = LogaddexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = logarithms_kernels.logaddexp(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6155,7 +6568,7 @@ def logaddexp2_node(self, other):
     node = Logaddexp2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6167,11 +6580,17 @@ def logaddexp2_record(self, other):
     node = Logaddexp2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = (
         combine(np_logaddexp2, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -6180,9 +6599,11 @@ def logaddexp2_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6256,7 +6677,7 @@ def maximum_node(self, other):
     node = MaximumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6268,17 +6689,25 @@ def maximum_record(self, other):
     node = MaximumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = pointwise_kernels.maximum(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6320,7 +6749,7 @@ def maximum__node(self, other):
     node = MaximumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6332,7 +6761,7 @@ def maximum__record(self, other):
     node = MaximumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6348,7 +6777,7 @@ def minimum_node(self, other):
     node = MinimumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6360,17 +6789,25 @@ def minimum_record(self, other):
     node = MinimumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = pointwise_kernels.minimum(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6412,7 +6849,7 @@ def minimum__node(self, other):
     node = MinimumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6424,7 +6861,7 @@ def minimum__record(self, other):
     node = MinimumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6439,14 +6876,14 @@ def modf_cpu(self):
 def modf_node(self):
     node = ModfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def modf_record(self):
     node = ModfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return recorded_several(node, np_modf(self._array), (True, True))
 
 
@@ -6472,7 +6909,7 @@ def mul_node(self, other):
     node = MulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6486,13 +6923,19 @@ def mul_record(self, other):
     node = MulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     array = (
         combine(np_multiply, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -6501,9 +6944,11 @@ def mul_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6543,7 +6988,7 @@ def mul__node(self, other):
     node = MulBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -6557,7 +7002,7 @@ def mul__record(self, other):
     node = MulBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -6576,7 +7021,7 @@ def nan_to_num_cpu(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6585,14 +7030,17 @@ def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6627,7 +7075,7 @@ def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num__node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6636,7 +7084,7 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, True)
     node = NanToNumBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(
         node, self, np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
@@ -6660,19 +7108,19 @@ def neg_cpu(self):
 def neg_node(self):
     node = NegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def neg_record(self):
     node = NegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_negative(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6705,7 +7153,7 @@ def neg__inplace(self):
 def neg__node(self):
     node = NegBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -6713,7 +7161,7 @@ def neg__record(self):
     check_inplace(self, True)
     node = NegBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_negative, self, "neg_", self._array), "neg_")
     return self
 
@@ -6731,7 +7179,7 @@ def nextafter_node(self, other):
     node = NextafterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -6739,7 +7187,7 @@ def nextafter_record(self, other):
     node = NextafterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = (
         combine(np_nextafter, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -6748,9 +7196,11 @@ def nextafter_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6781,7 +7231,7 @@ def nextafter__node(self, other):
     node = NextafterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -6790,7 +7240,7 @@ def nextafter__record(self, other):
     node = NextafterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     record_inplace(
         node,
         self,
@@ -6808,7 +7258,7 @@ def polar_node(self, other):
     node = PolarBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6819,16 +7269,21 @@ def polar_record(self, other):
     node = PolarBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     array = pointwise_kernels.polar(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6863,19 +7318,19 @@ def positive_cpu(self):
 def positive_node(self):
     node = PositiveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def positive_record(self):
     node = PositiveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_positive(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6903,7 +7358,7 @@ def pow_node(self, other):
     node = PowBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6915,17 +7370,25 @@ def pow_record(self, other):
     node = PowBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = pointwise_kernels.pow(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -6967,7 +7430,7 @@ def pow__node(self, other):
     node = PowBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6979,7 +7442,7 @@ def pow__record(self, other):
     node = PowBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6995,19 +7458,19 @@ def rad2deg_cpu(self):
 def rad2deg_node(self):
     node = Rad2DegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def rad2deg_record(self):
     node = Rad2DegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_rad2deg(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7042,7 +7505,7 @@ def rad2deg__inplace(self):
 def rad2deg__node(self):
     node = Rad2DegBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -7050,7 +7513,7 @@ def rad2deg__record(self):
     check_inplace(self, True)
     node = Rad2DegBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
 
@@ -7070,14 +7533,14 @@ def real_view(self):
 def real_node(self):
     node = RealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def real_record(self):
     node = RealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return record_view(node, self, pointwise_kernels.real(self._array), (real_again,))
 
 
@@ -7096,19 +7559,19 @@ def reciprocal_cpu(self):
 def reciprocal_node(self):
     node = ReciprocalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def reciprocal_record(self):
     node = ReciprocalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_reciprocal(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7144,7 +7607,7 @@ def reciprocal__inplace(self):
 def reciprocal__node(self):
     node = ReciprocalBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -7152,7 +7615,7 @@ def reciprocal__record(self):
     check_inplace(self, True)
     node = ReciprocalBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(
         node, self, write_by(np_reciprocal, self, "reciprocal_", self._array), "reciprocal_"
     )
@@ -7173,7 +7636,7 @@ def remainder_node(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7187,13 +7650,19 @@ def remainder_record(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     if to_other is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     array = (
         combine(np_remainder, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -7202,9 +7671,11 @@ def remainder_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7251,7 +7722,7 @@ def remainder__node(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -7265,7 +7736,7 @@ def remainder__record(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -7288,19 +7759,19 @@ def rint_cpu(self):
 def rint_node(self):
     node = RintBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def rint_record(self):
     node = RintBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_rint(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7333,7 +7804,7 @@ def rint__inplace(self):
 def rint__node(self):
     node = RintBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -7341,7 +7812,7 @@ def rint__record(self):
     check_inplace(self, True)
     node = RintBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_rint, self, "rint_", self._array), "rint_")
     return self
 
@@ -7353,19 +7824,19 @@ def round_cpu(self, decimals=0):
 def round_node(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def round_record(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_round(self._array, decimals=decimals)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7398,7 +7869,7 @@ def round__inplace(self, decimals=0):
 def round__node(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -7406,7 +7877,7 @@ def round__record(self, decimals=0):
     check_inplace(self, True)
     node = RoundBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, np_round(self._array, decimals=decimals), "round_")
     return self
 
@@ -7418,7 +7889,7 @@ def sign_cpu(self):
 def sign_node(self):
     node = SignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -7427,14 +7898,17 @@ def sign_node(self):
 def sign_record(self):
     node = SignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = np_sign(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7468,7 +7942,7 @@ def sign__inplace(self):
 def sign__node(self):
     node = SignBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -7477,7 +7951,7 @@ def sign__record(self):
     check_inplace(self, True)
     node = SignBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sign, self, "sign_", self._array), "sign_")
     node.save_outputs(self)
@@ -7499,7 +7973,7 @@ def sin_cpu(self):
 def sin_node(self):
     node = SinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -7508,14 +7982,17 @@ def sin_node(self):
 def sin_record(self):
     node = SinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_sin, self._array) if self._array.size >= LARGE else np_sin(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7548,7 +8025,7 @@ def sin__inplace(self):
 def sin__node(self):
     node = SinBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -7557,7 +8034,7 @@ def sin__record(self):
     check_inplace(self, True)
     node = SinBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sin, self, "sin_", self._array), "sin_")
     return self
@@ -7570,7 +8047,7 @@ def sinc_cpu(self):
 def sinc_node(self):
     node = SincBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -7579,14 +8056,17 @@ def sinc_node(self):
 def sinc_record(self):
     node = SincBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = np_sinc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7619,7 +8099,7 @@ def sinc__inplace(self):
 def sinc__node(self):
     node = SincBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -7628,7 +8108,7 @@ def sinc__record(self):
     check_inplace(self, True)
     node = SincBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sinc, self, "sinc_", self._array), "sinc_")
     return self
@@ -7645,7 +8125,7 @@ def sinh_cpu(self):
 def sinh_node(self):
     node = SinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -7654,14 +8134,17 @@ def sinh_node(self):
 def sinh_record(self):
     node = SinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = spread(np_sinh, self._array) if self._array.size >= LARGE else np_sinh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7694,7 +8177,7 @@ def sinh__inplace(self):
 def sinh__node(self):
     node = SinhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -7703,7 +8186,7 @@ def sinh__record(self):
     check_inplace(self, True)
     node = SinhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sinh, self, "sinh_", self._array), "sinh_")
     return self
@@ -7716,19 +8199,19 @@ def sqrt_cpu(self):
 def sqrt_node(self):
     node = SqrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def sqrt_record(self):
     node = SqrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_sqrt(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7762,7 +8245,7 @@ def sqrt__inplace(self):
 def sqrt__node(self):
     node = SqrtBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -7770,7 +8253,7 @@ def sqrt__record(self):
     check_inplace(self, True)
     node = SqrtBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_sqrt, self, "sqrt_", self._array), "sqrt_")
     node.save_outputs(self)
     return self
@@ -7783,7 +8266,7 @@ def square_cpu(self):
 def square_node(self):
     node = SquareBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -7792,14 +8275,17 @@ def square_node(self):
 def square_record(self):
     node = SquareBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = np_square(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7832,7 +8318,7 @@ def square__inplace(self):
 def square__node(self):
     node = SquareBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -7841,7 +8327,7 @@ def square__record(self):
     check_inplace(self, True)
     node = SquareBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_square, self, "square_", self._array), "square_")
     return self
@@ -7860,7 +8346,7 @@ def sub_node(self, other):
     node = SubBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -7868,7 +8354,7 @@ def sub_record(self, other):
     node = SubBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = (
         combine(np_subtract, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -7877,9 +8363,11 @@ def sub_record(self, other):
     )
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7919,7 +8407,7 @@ def sub__node(self, other):
     node = SubBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -7928,7 +8416,7 @@ def sub__record(self, other):
     node = SubBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     record_inplace(
         node, self, write_by(np_subtract, self, "sub_", self._array, other._array), "sub_"
     )
@@ -7946,19 +8434,19 @@ def tan_cpu(self):
 def tan_node(self):
     node = TanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def tan_record(self):
     node = TanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -7992,7 +8480,7 @@ def tan__inplace(self):
 def tan__node(self):
     node = TanBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -8000,7 +8488,7 @@ def tan__record(self):
     check_inplace(self, True)
     node = TanBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_tan, self, "tan_", self._array), "tan_")
     node.save_outputs(self)
     return self
@@ -8017,19 +8505,19 @@ def tanh_cpu(self):
 def tanh_node(self):
     node = TanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def tanh_record(self):
     node = TanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -8063,7 +8551,7 @@ def tanh__inplace(self):
 def tanh__node(self):
     node = TanhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -8071,7 +8559,7 @@ def tanh__record(self):
     check_inplace(self, True)
     node = TanhBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_tanh, self, "tanh_", self._array), "tanh_")
     node.save_outputs(self)
     return self
@@ -8084,19 +8572,19 @@ def trunc_cpu(self):
 def trunc_node(self):
     node = TruncBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def trunc_record(self):
     node = TruncBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = np_trunc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -8129,7 +8617,7 @@ def trunc__inplace(self):
 def trunc__node(self):
     node = TruncBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -8137,7 +8625,7 @@ def trunc__record(self):
     check_inplace(self, True)
     node = TruncBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, write_by(np_trunc, self, "trunc_", self._array), "trunc_")
     return self
 
@@ -8159,14 +8647,14 @@ def view_as_complex_view(self):
 def view_as_complex_node(self):
     node = ViewAsComplexBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def view_as_complex_record(self):
     node = ViewAsComplexBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return record_view(
         node, self, pointwise_kernels.view_as_complex(self._array), (view_as_complex_again,)
     )
@@ -8197,14 +8685,14 @@ def view_as_real_view(self):
 def view_as_real_node(self):
     node = ViewAsRealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def view_as_real_record(self):
     node = ViewAsRealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return record_view(
         node, self, pointwise_kernels.view_as_real(self._array), (view_as_real_again,)
     )
@@ -8226,7 +8714,7 @@ def where_node(condition, self, other):
     node = WhereBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
     return node
@@ -8236,15 +8724,17 @@ def where_record(condition, self, other):
     node = WhereBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
     array = np_where(condition._array, self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -86,16 +92,33 @@ class TensordotBackward0(TwoEdges):
     )
     _saves = ("self", "other_shape", "axes_self", "axes_other", "self_shape", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         other_shape = node.other_shape
         axes_self = node.axes_self
         axes_other = node.axes_other
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
@@ -120,8 +143,8 @@ class TensordotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.tensordot_to_second(grad, self, other_shape, axes_self, axes_other)
         else:
             grad_of_other = None
@@ -133,8 +156,8 @@ class TensordotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
         else:
             grad_of_self = None
@@ -156,15 +179,32 @@ class ConvolveBackward0(TwoEdges):
     __slots__ = ("mode", "other", "other_size", "other_v", "self", "self_size", "self_v")
     _saves = ("self_size", "self", "other_size", "mode", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
         self_size = node.self_size
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         other_size = node.other_size
         mode = node.mode
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.correlate(xp.full_window(grad, self_size, other_size, mode, False), other, "valid")
@@ -188,8 +228,8 @@ class ConvolveBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.correlate(
                 xp.full_window(grad, self_size, other_size, mode, False), self, "valid"
             )
@@ -203,8 +243,8 @@ class ConvolveBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.correlate(
                 xp.full_window(grad, self_size, other_size, mode, False), other, "valid"
             )
@@ -228,15 +268,32 @@ class CorrelateBackward0(TwoEdges):
     __slots__ = ("mode", "other", "other_size", "other_v", "self", "self_size", "self_v")
     _saves = ("self", "self_size", "other_size", "mode", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         self_size = node.self_size
         other_size = node.other_size
         mode = node.mode
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.convolve(xp.full_window(grad, self_size, other_size, mode, True), other, "valid")
@@ -260,8 +317,8 @@ class CorrelateBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.correlate(
                 self, xp.full_window(grad, self_size, other_size, mode, True), "valid"
             )
@@ -275,8 +332,8 @@ class CorrelateBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.convolve(
                 xp.full_window(grad, self_size, other_size, mode, True), other, "valid"
             )
@@ -300,14 +357,31 @@ class DotBackward0(TwoEdges):
     __slots__ = ("other", "other_shape", "other_v", "self", "self_shape", "self_v")
     _saves = ("self", "other_shape", "self_shape", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         other_shape = node.other_shape
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.dot_to_first(grad, self_shape, other) if to_self is not None else None,
@@ -326,8 +400,8 @@ class DotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.dot_to_second(grad, self, other_shape)
         else:
             grad_of_other = None
@@ -339,8 +413,8 @@ class DotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.dot_to_first(grad, self_shape, other)
         else:
             grad_of_self = None
@@ -362,15 +436,32 @@ class MatmulBackward0(TwoEdges):
     __slots__ = ("other", "other_shape", "other_v", "self", "self_shape", "self_v")
     _saves = ("self", "other_shape", "self_shape", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         other_shape = node.other_shape
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.matmul_to_first(grad, self_shape, other) if to_self is not None else None,
@@ -389,8 +480,8 @@ class MatmulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.matmul_to_second(grad, self, other_shape)
         else:
             grad_of_other = None
@@ -402,8 +493,8 @@ class MatmulBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.matmul_to_first(grad, self_shape, other)
         else:
             grad_of_self = None
@@ -425,14 +516,31 @@ class OuterBackward0(TwoEdges):
     __slots__ = ("other", "other_shape", "other_v", "self", "self_shape", "self_v")
     _saves = ("self", "other_shape", "self_shape", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         other_shape = node.other_shape
         self_shape = node.self_shape
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.reshape(xp.matmul(grad, xp.conj(xp.reshape(other, [-1]))), self_shape)
@@ -455,8 +563,8 @@ class OuterBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.reshape(
                 xp.matmul(xp.reshape(self, [-1]).conjugate(), grad), other_shape
             )
@@ -470,8 +578,8 @@ class OuterBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.reshape(
                 xp.matmul(grad, xp.reshape(other, [-1]).conjugate()), self_shape
             )
@@ -521,15 +629,32 @@ class VecdotBackward0(TwoEdges):
     __slots__ = ("axis", "other", "other_ndim", "other_v", "self", "self_ndim", "self_v")
     _saves = ("self", "other_ndim", "axis", "self_ndim", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v) if node._edge1 is not None else None
+        self = (
+            (
+                xp.load(node, node.self, node.self_v)
+                if type(node.self) is Tensor
+                else xp.load(node, *saved_input(node, "self"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         other_ndim = node.other_ndim
         axis = node.axis
         self_ndim = node.self_ndim
-        other = xp.load(node, node.other, node.other_v) if node._edge0 is not None else None
+        other = (
+            (
+                xp.load(node, node.other, node.other_v)
+                if type(node.other) is Tensor
+                else xp.load(node, *saved_input(node, "other"))
+            )
+            if node._edge0 is not None
+            else None
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             xp.vecdot_grad(xp.conj(grad), other, self_ndim, axis) if to_self is not None else None,
@@ -549,8 +674,8 @@ class VecdotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            else:
-                self = xp.load(node, self, node.self_v)
+            elif type(self) is not ndarray or node._edge0._rare is not None:
+                self = input_array(node, "self")
             grad_of_other = xp.vecdot_grad(grad, self, other_ndim, axis)
         else:
             grad_of_other = None
@@ -562,8 +687,8 @@ class VecdotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            else:
-                other = xp.load(node, other, node.other_v)
+            elif type(other) is not ndarray or node._edge1._rare is not None:
+                other = input_array(node, "other")
             grad_of_self = xp.vecdot_grad(grad.conjugate(), other, self_ndim, axis)
         else:
             grad_of_self = None
@@ -584,7 +709,7 @@ def _einsum_cpu(subscripts, operands, *, optimize=False):
 def _einsum_node(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in operands])
-    node._hooks = None
+    node._rare = None
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize
@@ -594,7 +719,7 @@ def _einsum_node(subscripts, operands, *, optimize=False):
 def _einsum_record(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in operands])
-    node._hooks = None
+    node._rare = None
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize
@@ -619,7 +744,7 @@ def _tensordot_node(self, other, axes_self, axes_other):
     node = TensordotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -637,17 +762,23 @@ def _tensordot_record(self, other, axes_self, axes_other):
     node = TensordotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.other_shape = other.shape
     node.axes_self = axes_self
     node.axes_other = axes_other
     node.self_shape = self.shape
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(
         node, products_kernels.tensordot(self._array, other._array, axes_self, axes_other)
     )
@@ -675,7 +806,7 @@ def convolve_node(self, other, mode="full"):
     node = ConvolveBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_size = self.size
     if to_other is not None:
         node.self = self
@@ -692,16 +823,22 @@ def convolve_record(self, other, mode="full"):
     node = ConvolveBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self_size = self.size
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.other_size = other.size
     node.mode = mode
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(node, products_kernels.convolve(self._array, other._array, mode))
 
 
@@ -725,7 +862,7 @@ def correlate_node(self, other, mode="valid"):
     node = CorrelateBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -742,16 +879,22 @@ def correlate_record(self, other, mode="valid"):
     node = CorrelateBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.self_size = self.size
     node.other_size = other.size
     node.mode = mode
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(node, products_kernels.correlate(self._array, other._array, mode))
 
 
@@ -775,7 +918,7 @@ def dot_node(self, other):
     node = DotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -791,15 +934,21 @@ def dot_record(self, other):
     node = DotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(node, products_kernels.dot(self._array, other._array))
 
 
@@ -823,7 +972,7 @@ def matmul_node(self, other):
     node = MatmulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -839,15 +988,21 @@ def matmul_record(self, other):
     node = MatmulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(node, products_kernels.matmul(self._array, other._array))
 
 
@@ -871,7 +1026,7 @@ def outer_node(self, other):
     node = OuterBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -887,15 +1042,21 @@ def outer_record(self, other):
     node = OuterBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.other_shape = other.shape
     node.self_shape = self.shape
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(node, products_kernels.outer(self._array, other._array))
 
 
@@ -918,7 +1079,7 @@ def trace_cpu(self, offset=0, axis1=0, axis2=1, dtype=None):
 def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -929,7 +1090,7 @@ def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
 def trace_record(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -953,7 +1114,7 @@ def vecdot_node(self, other, *, axis=-1):
     node = VecdotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -970,16 +1131,22 @@ def vecdot_record(self, other, *, axis=-1):
     node = VecdotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_other is not None:
-        node.self = self
-        node.self_v = 0 if self._counter is None else self._counter[0]
+        if self._edge is None or self._counter is not None or self._meta is not None:
+            node.self = self
+            node.self_v = 0 if self._counter is None else self._counter[0]
+        else:
+            node.self = self._array
     node.other_ndim = other.ndim
     node.axis = axis
     node.self_ndim = self.ndim
     if to_self is not None:
-        node.other = other
-        node.other_v = 0 if other._counter is None else other._counter[0]
+        if other._edge is None or other._counter is not None or other._meta is not None:
+            node.other = other
+            node.other_v = 0 if other._counter is None else other._counter[0]
+        else:
+            node.other = other._array
     return recorded(node, products_kernels.vecdot(self._array, other._array, axis=axis))
 
 

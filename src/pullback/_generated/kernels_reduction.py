@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -62,12 +68,17 @@ class ExclusiveCumprodBackward0(OneEdge):
     __slots__ = ("axis", "result", "reverse", "self", "self_v")
     _saves = ("self", "axis", "reverse", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         reverse = node.reverse
         result = xp.load_output(node, saved_output(node, "result"))
@@ -81,13 +92,13 @@ class ExclusiveCumprodBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.exclusive_cumprod_backward(grad, self, result, axis, reverse),)
         if not keep:
             node.self = node.result = FREED
@@ -109,12 +120,17 @@ class RecurrenceBackward0(TwoEdges):
     __slots__ = ("axis", "factor", "factor_v", "result", "reverse")
     _saves = ("factor", "axis", "reverse", "result")
     _saves_tensors = ("factor", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self", "factor")
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        factor = xp.load(node, node.factor, node.factor_v)
+        factor = (
+            xp.load(node, node.factor, node.factor_v)
+            if type(node.factor) is Tensor
+            else xp.load(node, *saved_input(node, "factor"))
+        )
         axis = node.axis
         reverse = node.reverse
         result = xp.load_output(node, saved_output(node, "result"))
@@ -130,13 +146,13 @@ class RecurrenceBackward0(TwoEdges):
             and (factor._meta is None or not factor._meta.detached)
         ):
             factor = factor._array
-        else:
-            factor = xp.load(node, factor, node.factor_v)
+        elif type(factor) is not ndarray or node._edge1._rare is not None:
+            factor = input_array(node, "factor")
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_self, to_factor = node._edge0, node._edge1
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
         if not keep:
@@ -239,12 +255,17 @@ class CumprodBackward0(OneEdge):
     __slots__ = ("axis", "result", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.cumprod_backward(grad, self, result, axis),)
@@ -257,12 +278,12 @@ class CumprodBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.cumprod_backward(grad, self, result, axis),)
         if not keep:
             node.self = node.result = FREED
@@ -306,12 +327,17 @@ class LogcumsumexpBackward0(OneEdge):
     __slots__ = ("axis", "result", "self", "self_v")
     _saves = ("self", "axis", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
         return (xp.logcumsumexp_backward(grad, self, result, axis),)
@@ -324,12 +350,12 @@ class LogcumsumexpBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.logcumsumexp_backward(grad, self, result, axis),)
         if not keep:
             node.self = node.result = FREED
@@ -351,12 +377,17 @@ class LogsumexpBackward0(OneEdge):
     __slots__ = ("axis", "keepdims", "result", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, saved_output(node, "result"))
@@ -370,13 +401,13 @@ class LogsumexpBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (xp.logsumexp_backward(grad, self, result, axis, keepdims),)
         if not keep:
             node.self = node.result = FREED
@@ -398,14 +429,19 @@ class MaxBackward0(OneEdge):
     __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
         self_shape = node.self_shape
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, saved_output(node, "result"))
@@ -423,13 +459,13 @@ class MaxBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -486,14 +522,19 @@ class MinBackward0(OneEdge):
     __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
         self_shape = node.self_shape
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, saved_output(node, "result"))
@@ -511,13 +552,13 @@ class MinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -542,14 +583,19 @@ class NanmaxBackward0(OneEdge):
     __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
         self_shape = node.self_shape
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, saved_output(node, "result"))
@@ -567,13 +613,13 @@ class NanmaxBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -598,14 +644,19 @@ class NanminBackward0(OneEdge):
     __slots__ = ("axis", "keepdims", "result", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
         self_shape = node.self_shape
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         result = xp.load_output(node, saved_output(node, "result"))
@@ -623,13 +674,13 @@ class NanminBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
             * xp._tie_weights(self, result, axis, keepdims),
@@ -654,13 +705,18 @@ class ProdBackward0(OneEdge):
     __slots__ = ("axis", "keepdims", "self", "self_shape", "self_v")
     _saves = ("self_shape", "self", "axis", "keepdims")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
         self_shape = node.self_shape
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         return (
@@ -677,8 +733,8 @@ class ProdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         results = (
@@ -702,12 +758,17 @@ class StdBackward0(OneEdge):
     __slots__ = ("axis", "correction", "ddof", "keepdims", "result", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ddof", "correction", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         ddof = node.ddof
@@ -725,15 +786,15 @@ class StdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         ddof = node.ddof
         correction = node.correction
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (
             xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
         )
@@ -781,11 +842,16 @@ class VarBackward0(OneEdge):
     __slots__ = ("axis", "correction", "ddof", "keepdims", "self", "self_v")
     _saves = ("self", "axis", "keepdims", "ddof", "correction")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         keepdims = node.keepdims
         ddof = node.ddof
@@ -800,8 +866,8 @@ class VarBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         ddof = node.ddof
@@ -822,7 +888,7 @@ def _exclusive_cumprod_cpu(self, axis, reverse):
 def _exclusive_cumprod_node(self, axis, reverse):
     node = ExclusiveCumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -833,9 +899,12 @@ def _exclusive_cumprod_node(self, axis, reverse):
 def _exclusive_cumprod_record(self, axis, reverse):
     node = ExclusiveCumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.reverse = reverse
     result = recorded(node, reduction_kernels.exclusive_cumprod(self._array, axis, reverse))
@@ -859,7 +928,7 @@ def _recurrence_node(self, factor, axis, reverse):
     node = RecurrenceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = factor._edge or (edge_of(factor) if factor._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.factor = factor
     node.factor_v = 0 if factor._counter is None else factor._counter[0]
     node.axis = axis
@@ -871,9 +940,12 @@ def _recurrence_record(self, factor, axis, reverse):
     node = RecurrenceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = factor._edge or (edge_of(factor) if factor._flags & EDGED else None)
-    node._hooks = None
-    node.factor = factor
-    node.factor_v = 0 if factor._counter is None else factor._counter[0]
+    node._rare = None
+    if factor._edge is None or factor._counter is not None or factor._meta is not None:
+        node.factor = factor
+        node.factor_v = 0 if factor._counter is None else factor._counter[0]
+    else:
+        node.factor = factor._array
     node.axis = axis
     node.reverse = reverse
     result = recorded(node, reduction_kernels.recurrence(self._array, factor._array, axis, reverse))
@@ -898,7 +970,7 @@ def _shift_cpu(self, axis, by, fill):
 def _shift_node(self, axis, by, fill):
     node = ShiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.by = by
     return node
@@ -907,7 +979,7 @@ def _shift_node(self, axis, by, fill):
 def _shift_record(self, axis, by, fill):
     node = ShiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     node.by = by
     return recorded(node, reduction_kernels.shift(self._array, axis, by, fill))
@@ -952,7 +1024,7 @@ def cummax_cpu(self, axis):
 def cummax_node(self, axis):
     node = CummaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -961,7 +1033,7 @@ def cummax_node(self, axis):
 def cummax_record(self, axis):
     node = CummaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -986,7 +1058,7 @@ def cummin_cpu(self, axis):
 def cummin_node(self, axis):
     node = CumminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -995,7 +1067,7 @@ def cummin_node(self, axis):
 def cummin_record(self, axis):
     node = CumminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -1020,7 +1092,7 @@ def cumprod_cpu(self, axis=None, *, dtype=None):
 def cumprod_node(self, axis=None, *, dtype=None):
     node = CumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1030,9 +1102,12 @@ def cumprod_node(self, axis=None, *, dtype=None):
 def cumprod_record(self, axis=None, *, dtype=None):
     node = CumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     result = recorded(node, np_cumprod(self._array, axis=axis, dtype=dtype))
     node.result = result._array
@@ -1054,7 +1129,7 @@ def cumsum_cpu(self, axis=None, *, dtype=None):
 def cumsum_node(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -1063,7 +1138,7 @@ def cumsum_node(self, axis=None, *, dtype=None):
 def cumsum_record(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return recorded(node, np_cumsum(self._array, axis=axis, dtype=dtype))
@@ -1084,7 +1159,7 @@ def logcumsumexp_cpu(self, axis):
 def logcumsumexp_node(self, axis):
     node = LogcumsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1094,9 +1169,12 @@ def logcumsumexp_node(self, axis):
 def logcumsumexp_record(self, axis):
     node = LogcumsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     result = recorded(node, reduction_kernels.logcumsumexp(self._array, axis))
     node.result = result._array
@@ -1118,7 +1196,7 @@ def logsumexp_cpu(self, axis=None, keepdims=False):
 def logsumexp_node(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1129,9 +1207,12 @@ def logsumexp_node(self, axis=None, keepdims=False):
 def logsumexp_record(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.logsumexp(self._array, axis, keepdims))
@@ -1154,7 +1235,7 @@ def max_cpu(self, axis=None, keepdims=False):
 def max_node(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1166,10 +1247,13 @@ def max_node(self, axis=None, keepdims=False):
 def max_record(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.max(self._array, axis, keepdims))
@@ -1192,7 +1276,7 @@ def mean_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def mean_node(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1202,7 +1286,7 @@ def mean_node(self, axis=None, keepdims=False, *, dtype=None):
 def mean_record(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1224,7 +1308,7 @@ def min_cpu(self, axis=None, keepdims=False):
 def min_node(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1236,10 +1320,13 @@ def min_node(self, axis=None, keepdims=False):
 def min_record(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.min(self._array, axis, keepdims))
@@ -1270,7 +1357,7 @@ def nanmax_cpu(self, axis=None, keepdims=False):
 def nanmax_node(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1282,10 +1369,13 @@ def nanmax_node(self, axis=None, keepdims=False):
 def nanmax_record(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.nanmax(self._array, axis, keepdims))
@@ -1308,7 +1398,7 @@ def nanmin_cpu(self, axis=None, keepdims=False):
 def nanmin_node(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1320,10 +1410,13 @@ def nanmin_node(self, axis=None, keepdims=False):
 def nanmin_record(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     result = recorded(node, reduction_kernels.nanmin(self._array, axis, keepdims))
@@ -1346,7 +1439,7 @@ def prod_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def prod_node(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1358,10 +1451,13 @@ def prod_node(self, axis=None, keepdims=False, *, dtype=None):
 def prod_record(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     return recorded(node, reduction_kernels.prod(self._array, axis, keepdims, dtype=dtype))
@@ -1384,7 +1480,7 @@ def std_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = StdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1397,9 +1493,12 @@ def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = StdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     node.ddof = ddof
@@ -1426,7 +1525,7 @@ def sum_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def sum_node(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1436,7 +1535,7 @@ def sum_node(self, axis=None, keepdims=False, *, dtype=None):
 def sum_record(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1460,7 +1559,7 @@ def var_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = VarBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1473,9 +1572,12 @@ def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def var_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = VarBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.keepdims = keepdims
     node.ddof = ddof

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -568,7 +574,7 @@ def as_strided_view(self, shape, strides, storage_offset=0):
 def as_strided_node(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
@@ -579,7 +585,7 @@ def as_strided_node(self, shape, strides, storage_offset=0):
 def as_strided_record(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
@@ -617,14 +623,14 @@ def broadcast_to_view(self, shape):
 def broadcast_to_node(self, shape):
     node = BroadcastToBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def broadcast_to_record(self, shape):
     node = BroadcastToBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return record_view(
         node, self, shape_kernels.broadcast_to(self._array, shape), (broadcast_to_again, shape)
     )
@@ -645,7 +651,7 @@ def concatenate_cpu(tensors, axis=0):
 def concatenate_node(tensors, axis=0):
     node = ConcatenateBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._hooks = None
+    node._rare = None
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
     return node
@@ -654,7 +660,7 @@ def concatenate_node(tensors, axis=0):
 def concatenate_record(tensors, axis=0):
     node = ConcatenateBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._hooks = None
+    node._rare = None
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
     return recorded(node, shape_kernels.concatenate([t._array for t in tensors], axis))
@@ -675,7 +681,7 @@ def constant_pad_cpu(self, widths, values):
 def constant_pad_node(self, widths, values):
     node = ConstantPadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.widths = widths
     return node
@@ -684,7 +690,7 @@ def constant_pad_node(self, widths, values):
 def constant_pad_record(self, widths, values):
     node = ConstantPadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.widths = widths
     return recorded(node, shape_kernels.constant_pad(self._array, widths, values))
@@ -718,7 +724,7 @@ def diagonal_view(self, offset=0, axis1=0, axis2=1):
 def diagonal_node(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -729,7 +735,7 @@ def diagonal_node(self, offset=0, axis1=0, axis2=1):
 def diagonal_record(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -757,7 +763,7 @@ def diagonal_backward_cpu(grad_output, shape, offset=0, axis1=0, axis2=1):
 def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
     node = DiagonalBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -767,7 +773,7 @@ def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
 def diagonal_backward_record(grad_output, shape, offset=0, axis1=0, axis2=1):
     node = DiagonalBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -801,7 +807,7 @@ def expand_dims_view(self, axis=0):
 def expand_dims_node(self, axis=0):
     node = ExpandDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     return node
 
@@ -809,7 +815,7 @@ def expand_dims_node(self, axis=0):
 def expand_dims_record(self, axis=0):
     node = ExpandDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     return record_view(
         node, self, shape_kernels.expand_dims(self._array, axis), (expand_dims_again, axis)
@@ -831,7 +837,7 @@ def flip_cpu(self, axis=None):
 def flip_node(self, axis=None):
     node = FlipBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     return node
 
@@ -839,7 +845,7 @@ def flip_node(self, axis=None):
 def flip_record(self, axis=None):
     node = FlipBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     return recorded(node, shape_kernels.flip(self._array, axis))
 
@@ -869,14 +875,14 @@ def matrix_transpose_view(self):
 def matrix_transpose_node(self):
     node = MatrixTransposeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def matrix_transpose_record(self):
     node = MatrixTransposeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return record_view(
         node, self, shape_kernels.matrix_transpose(self._array), (matrix_transpose_again,)
     )
@@ -910,7 +916,7 @@ def moveaxis_view(self, source, destination):
 def moveaxis_node(self, source, destination):
     node = MoveaxisBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.source = source
     node.destination = destination
     return node
@@ -919,7 +925,7 @@ def moveaxis_node(self, source, destination):
 def moveaxis_record(self, source, destination):
     node = MoveaxisBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.source = source
     node.destination = destination
     return record_view(
@@ -955,7 +961,7 @@ def permute_dims_view(self, axes=None):
 def permute_dims_node(self, axes=None):
     node = PermuteDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axes = axes
     return node
 
@@ -963,7 +969,7 @@ def permute_dims_node(self, axes=None):
 def permute_dims_record(self, axes=None):
     node = PermuteDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axes = axes
     return record_view(
         node, self, shape_kernels.permute_dims(self._array, axes), (permute_dims_again, axes)
@@ -985,7 +991,7 @@ def repeat_cpu(self, repeats, axis=None):
 def repeat_node(self, repeats, axis=None):
     node = RepeatBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
@@ -995,7 +1001,7 @@ def repeat_node(self, repeats, axis=None):
 def repeat_record(self, repeats, axis=None):
     node = RepeatBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
@@ -1030,7 +1036,7 @@ def reshape_view(self, shape, order="C", *, copy=None):
 def reshape_node(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.order = order
     return node
@@ -1039,7 +1045,7 @@ def reshape_node(self, shape, order="C", *, copy=None):
 def reshape_record(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.order = order
     return record_view(
@@ -1065,7 +1071,7 @@ def roll_cpu(self, shift, axis=None):
 def roll_node(self, shift, axis=None):
     node = RollBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.shift = shift
     node.axis = axis
     return node
@@ -1074,7 +1080,7 @@ def roll_node(self, shift, axis=None):
 def roll_record(self, shift, axis=None):
     node = RollBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.shift = shift
     node.axis = axis
     return recorded(node, shape_kernels.roll(self._array, shift, axis))
@@ -1108,7 +1114,7 @@ def sliding_window_view_view(self, window_shape, axis=None):
 def sliding_window_view_node(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -1118,7 +1124,7 @@ def sliding_window_view_node(self, window_shape, axis=None):
 def sliding_window_view_record(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -1158,7 +1164,7 @@ def split_view(self, indices_or_sections, axis=0):
 def split_node(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1168,7 +1174,7 @@ def split_node(self, indices_or_sections, axis=0):
 def split_record(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1203,7 +1209,7 @@ def squeeze_view(self, axis=None):
 def squeeze_node(self, axis=None):
     node = SqueezeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     return node
 
@@ -1211,7 +1217,7 @@ def squeeze_node(self, axis=None):
 def squeeze_record(self, axis=None):
     node = SqueezeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     return record_view(node, self, shape_kernels.squeeze(self._array, axis), (squeeze_again, axis))
 
@@ -1231,7 +1237,7 @@ def stack_cpu(tensors, axis=0):
 def stack_node(tensors, axis=0):
     node = StackBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._hooks = None
+    node._rare = None
     node.tensors_len = len(tensors)
     node.axis = axis
     return node
@@ -1240,7 +1246,7 @@ def stack_node(tensors, axis=0):
 def stack_record(tensors, axis=0):
     node = StackBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._hooks = None
+    node._rare = None
     node.tensors_len = len(tensors)
     node.axis = axis
     return recorded(node, shape_kernels.stack([t._array for t in tensors], axis))
@@ -1274,7 +1280,7 @@ def swapaxes_view(self, axis1, axis2):
 def swapaxes_node(self, axis1, axis2):
     node = SwapaxesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis1 = axis1
     node.axis2 = axis2
     return node
@@ -1283,7 +1289,7 @@ def swapaxes_node(self, axis1, axis2):
 def swapaxes_record(self, axis1, axis2):
     node = SwapaxesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis1 = axis1
     node.axis2 = axis2
     return record_view(
@@ -1309,7 +1315,7 @@ def tile_cpu(self, reps):
 def tile_node(self, reps):
     node = TileBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.reps = reps
     return node
@@ -1318,7 +1324,7 @@ def tile_node(self, reps):
 def tile_record(self, reps):
     node = TileBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.reps = reps
     return recorded(node, shape_kernels.tile(self._array, reps))
@@ -1339,7 +1345,7 @@ def tril_cpu(self, k=0):
 def tril_node(self, k=0):
     node = TrilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.k = k
     return node
 
@@ -1347,7 +1353,7 @@ def tril_node(self, k=0):
 def tril_record(self, k=0):
     node = TrilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.k = k
     return recorded(node, shape_kernels.tril(self._array, k))
 
@@ -1367,7 +1373,7 @@ def triu_cpu(self, k=0):
 def triu_node(self, k=0):
     node = TriuBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.k = k
     return node
 
@@ -1375,7 +1381,7 @@ def triu_node(self, k=0):
 def triu_record(self, k=0):
     node = TriuBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.k = k
     return recorded(node, shape_kernels.triu(self._array, k))
 
@@ -1403,7 +1409,7 @@ def unbind_view(self, axis=0):
 def unbind_node(self, axis=0):
     node = UnbindBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     return node
 
@@ -1411,7 +1417,7 @@ def unbind_node(self, axis=0):
 def unbind_record(self, axis=0):
     node = UnbindBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.axis = axis
     return record_views(node, self, shape_kernels.unbind(self._array, axis), (unbind_again, axis))
 
@@ -1431,7 +1437,7 @@ def window_backward_cpu(grad_output, shape, window_shape, axis=None):
 def window_backward_node(grad_output, shape, window_shape, axis=None):
     node = WindowBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.window_shape = window_shape
     node.axis = axis
     return node
@@ -1440,7 +1446,7 @@ def window_backward_node(grad_output, shape, window_shape, axis=None):
 def window_backward_record(grad_output, shape, window_shape, axis=None):
     node = WindowBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._hooks = None
+    node._rare = None
     node.window_shape = window_shape
     node.axis = axis
     return recorded(

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -182,11 +188,16 @@ class SortBackward0(OneEdge):
     __slots__ = ("axis", "descending", "self", "self_v", "stable")
     _saves = ("self", "axis", "descending", "stable")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         axis = node.axis
         descending = node.descending
         stable = node.stable
@@ -200,8 +211,8 @@ class SortBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         axis = node.axis
         descending = node.descending
         stable = node.stable
@@ -310,7 +321,7 @@ def _quantile_places_cpu(q, count, method):
 def _quantile_places_node(q, count, method):
     node = QuantilePlacesBackward0()
     node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
@@ -320,7 +331,7 @@ def _quantile_places_node(q, count, method):
 def _quantile_places_record(q, count, method):
     node = QuantilePlacesBackward0()
     node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
@@ -368,7 +379,7 @@ def bincount_node(self, weights=None, minlength=0):
         if weights is None
         else weights._edge or (edge_of(weights) if weights._flags & EDGED else None)
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -381,7 +392,7 @@ def bincount_record(self, weights=None, minlength=0):
         if weights is None
         else weights._edge or (edge_of(weights) if weights._flags & EDGED else None)
     )
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(
@@ -421,7 +432,7 @@ def kthvalue_cpu(self, k, axis=-1, keepdims=False):
 def kthvalue_node(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -431,7 +442,7 @@ def kthvalue_node(self, k, axis=-1, keepdims=False):
 def kthvalue_record(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -457,7 +468,7 @@ def mode_cpu(self, axis=-1, keepdims=False):
 def mode_node(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -467,7 +478,7 @@ def mode_node(self, axis=-1, keepdims=False):
 def mode_record(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -501,7 +512,7 @@ def sort_cpu(self, axis=-1, *, descending=False, stable=True):
 def sort_node(self, axis=-1, *, descending=False, stable=True):
     node = SortBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -513,9 +524,12 @@ def sort_node(self, axis=-1, *, descending=False, stable=True):
 def sort_record(self, axis=-1, *, descending=False, stable=True):
     node = SortBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.axis = axis
     node.descending = descending
     node.stable = stable
@@ -539,7 +553,7 @@ def topk_cpu(self, k, axis=-1, largest=True, sorted=True):
 def topk_node(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -548,7 +562,7 @@ def topk_node(self, k, axis=-1, largest=True, sorted=True):
 def topk_record(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -573,14 +587,14 @@ def unique_all_cpu(self):
 def unique_all_node(self):
     node = UniqueAllBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def unique_all_record(self):
     node = UniqueAllBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return recorded_several(node, np_unique_all(self._array), (True, False, False, False))
 
 
@@ -591,14 +605,14 @@ def unique_counts_cpu(self):
 def unique_counts_node(self):
     node = UniqueCountsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def unique_counts_record(self):
     node = UniqueCountsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return recorded_several(node, np_unique_counts(self._array), (True, False))
 
 
@@ -609,14 +623,14 @@ def unique_inverse_cpu(self):
 def unique_inverse_node(self):
     node = UniqueInverseBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def unique_inverse_record(self):
     node = UniqueInverseBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return recorded_several(node, np_unique_inverse(self._array), (True, False))
 
 
@@ -627,14 +641,14 @@ def unique_values_cpu(self):
 def unique_values_node(self):
     node = UniqueValuesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def unique_values_record(self):
     node = UniqueValuesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return recorded(node, np_unique_values(self._array))
 
 

@@ -33,7 +33,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -56,12 +62,17 @@ class DigammaBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.polygamma(1, self),)
 
     def run(node, xp, grad, keep):
@@ -72,8 +83,8 @@ class DigammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.polygamma(1, self),)
         if not keep:
             node.self = FREED
@@ -92,12 +103,17 @@ class EntrBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (-grad * (xp.log(self) + 1),)
 
     def run(node, xp, grad, keep):
@@ -108,8 +124,8 @@ class EntrBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (-grad * (np_log(self) + 1),)
         if not keep:
             node.self = FREED
@@ -128,12 +144,17 @@ class ErfBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.slope_of_erf(self),)
 
     def run(node, xp, grad, keep):
@@ -144,8 +165,8 @@ class ErfBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.slope_of_erf(self),)
         if not keep:
             node.self = FREED
@@ -164,12 +185,17 @@ class ErfcBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (-grad * xp.slope_of_erf(self),)
 
     def run(node, xp, grad, keep):
@@ -180,8 +206,8 @@ class ErfcBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (-grad * xp.slope_of_erf(self),)
         if not keep:
             node.self = FREED
@@ -200,7 +226,7 @@ class ErfinvBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -211,8 +237,8 @@ class ErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad / xp.slope_of_erf(result),)
         if not keep:
             node.result = FREED
@@ -234,13 +260,18 @@ class GammaBackward0(OneEdge):
     __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result * xp.digamma(self)),)
 
@@ -252,11 +283,11 @@ class GammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result * xp.digamma(self)),)
         if not keep:
             node.self = node.result = FREED
@@ -278,12 +309,17 @@ class I0Backward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.i1(self),)
 
     def run(node, xp, grad, keep):
@@ -294,8 +330,8 @@ class I0Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.i1(self),)
         if not keep:
             node.self = FREED
@@ -314,13 +350,18 @@ class I1Backward0(OneEdge):
     __slots__ = ("result", "self", "self_v")
     _saves = ("self", "result")
     _saves_tensors = ("self", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.slope_of_i1(self, result),)
 
@@ -332,11 +373,11 @@ class I1Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * xp.slope_of_i1(self, result),)
         if not keep:
             node.self = node.result = FREED
@@ -358,12 +399,17 @@ class LgammaBackward0(OneEdge):
     __slots__ = ("self", "self_v")
     _saves = ("self",)
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.digamma(self),)
 
     def run(node, xp, grad, keep):
@@ -374,8 +420,8 @@ class LgammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.digamma(self),)
         if not keep:
             node.self = FREED
@@ -394,12 +440,17 @@ class LogitBackward0(OneEdge):
     __slots__ = ("eps", "self", "self_v")
     _saves = ("self", "eps")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         eps = node.eps
         return (grad * xp.slope_of_logit(self, eps),)
 
@@ -411,8 +462,8 @@ class LogitBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         eps = node.eps
         results = (grad * xp.slope_of_logit(self, eps),)
         if not keep:
@@ -432,13 +483,18 @@ class PolygammaBackward0(OneEdge):
     __slots__ = ("n", "self", "self_v")
     _saves = ("n", "self")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
         n = node.n
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         return (grad * xp.polygamma(n + 1, self),)
 
     def run(node, xp, grad, keep):
@@ -450,8 +506,8 @@ class PolygammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         results = (grad * xp.polygamma(n + 1, self),)
         if not keep:
             node.self = FREED
@@ -470,7 +526,7 @@ class SigmoidBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -482,8 +538,8 @@ class SigmoidBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = ((grad - grad * result.conjugate()) * result.conjugate(),)
         if not keep:
             node.result = FREED
@@ -505,11 +561,16 @@ class SoftplusBackward0(OneEdge):
     __slots__ = ("beta", "self", "self_v", "threshold")
     _saves = ("self", "beta", "threshold")
     _saves_tensors = ("self",)
+    _inputs = ("self",)
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        self = xp.load(node, node.self, node.self_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
         beta = node.beta
         threshold = node.threshold
         return (xp.where(self * beta > threshold, grad, grad * xp.sigmoid(self * beta)),)
@@ -522,8 +583,8 @@ class SoftplusBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         beta = node.beta
         threshold = node.threshold
         results = (np_where(self * beta > threshold, grad, grad * xp.sigmoid(self * beta)),)
@@ -545,13 +606,22 @@ class Xlog1PyBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.log1p(xp.where((self == 0) & (other <= -1), 0, other))
@@ -568,8 +638,8 @@ class Xlog1PyBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -577,8 +647,8 @@ class Xlog1PyBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (self / (other + 1))
@@ -606,13 +676,22 @@ class XlogyBackward0(TwoEdges):
     __slots__ = ("other", "other_v", "self", "self_v")
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
+    _inputs = ("self", "other")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        self = xp.load(node, node.self, node.self_v)
-        other = xp.load(node, node.other, node.other_v)
+        self = (
+            xp.load(node, node.self, node.self_v)
+            if type(node.self) is Tensor
+            else xp.load(node, *saved_input(node, "self"))
+        )
+        other = (
+            xp.load(node, node.other, node.other_v)
+            if type(node.other) is Tensor
+            else xp.load(node, *saved_input(node, "other"))
+        )
         to_self, to_other = node._edge0, node._edge1
         return (
             grad * xp.log(xp.where((self == 0) & (other <= 0), 1, other))
@@ -629,8 +708,8 @@ class XlogyBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        else:
-            self = xp.load(node, self, node.self_v)
+        elif type(self) is not ndarray or node._edge0._rare is not None:
+            self = input_array(node, "self")
         other = node.other
         if (
             type(other) is Tensor
@@ -638,8 +717,8 @@ class XlogyBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        else:
-            other = xp.load(node, other, node.other_v)
+        elif type(other) is not ndarray or node._edge1._rare is not None:
+            other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             grad_of_other = grad * (self / other)
@@ -664,7 +743,7 @@ def digamma_cpu(self):
 def digamma_node(self):
     node = DigammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -673,14 +752,17 @@ def digamma_node(self):
 def digamma_record(self):
     node = DigammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_gamma_kernels.digamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -713,7 +795,7 @@ def digamma__inplace(self):
 def digamma__node(self):
     node = DigammaBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -722,7 +804,7 @@ def digamma__record(self):
     check_inplace(self, True)
     node = DigammaBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_gamma_kernels.digamma(self._array), "digamma_")
     return self
@@ -735,7 +817,7 @@ def entr_cpu(self):
 def entr_node(self):
     node = EntrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -744,14 +826,17 @@ def entr_node(self):
 def entr_record(self):
     node = EntrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_kernels.entr(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -778,7 +863,7 @@ def erf_cpu(self):
 def erf_node(self):
     node = ErfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -787,14 +872,17 @@ def erf_node(self):
 def erf_record(self):
     node = ErfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_kernels.erf(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -827,7 +915,7 @@ def erf__inplace(self):
 def erf__node(self):
     node = ErfBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -836,7 +924,7 @@ def erf__record(self):
     check_inplace(self, True)
     node = ErfBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels.erf(self._array), "erf_")
     return self
@@ -849,7 +937,7 @@ def erfc_cpu(self):
 def erfc_node(self):
     node = ErfcBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -858,14 +946,17 @@ def erfc_node(self):
 def erfc_record(self):
     node = ErfcBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_kernels.erfc(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -898,7 +989,7 @@ def erfc__inplace(self):
 def erfc__node(self):
     node = ErfcBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -907,7 +998,7 @@ def erfc__record(self):
     check_inplace(self, True)
     node = ErfcBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels.erfc(self._array), "erfc_")
     return self
@@ -920,19 +1011,19 @@ def erfinv_cpu(self):
 def erfinv_node(self):
     node = ErfinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def erfinv_record(self):
     node = ErfinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = special_kernels.erfinv(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -966,7 +1057,7 @@ def erfinv__inplace(self):
 def erfinv__node(self):
     node = ErfinvBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -974,7 +1065,7 @@ def erfinv__record(self):
     check_inplace(self, True)
     node = ErfinvBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, special_kernels.erfinv(self._array), "erfinv_")
     node.save_outputs(self)
     return self
@@ -987,7 +1078,7 @@ def gamma_cpu(self):
 def gamma_node(self):
     node = GammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -996,14 +1087,17 @@ def gamma_node(self):
 def gamma_record(self):
     node = GammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_gamma_kernels.gamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1031,7 +1125,7 @@ def i0_cpu(self):
 def i0_node(self):
     node = I0Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1040,14 +1134,17 @@ def i0_node(self):
 def i0_record(self):
     node = I0Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_kernels.i0(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1074,7 +1171,7 @@ def i1_cpu(self):
 def i1_node(self):
     node = I1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1083,14 +1180,17 @@ def i1_node(self):
 def i1_record(self):
     node = I1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_kernels.i1(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1118,7 +1218,7 @@ def lgamma_cpu(self):
 def lgamma_node(self):
     node = LgammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1127,14 +1227,17 @@ def lgamma_node(self):
 def lgamma_record(self):
     node = LgammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_gamma_kernels.lgamma(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1167,7 +1270,7 @@ def lgamma__inplace(self):
 def lgamma__node(self):
     node = LgammaBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -1176,7 +1279,7 @@ def lgamma__record(self):
     check_inplace(self, True)
     node = LgammaBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_gamma_kernels.lgamma(self._array), "lgamma_")
     return self
@@ -1189,7 +1292,7 @@ def logit_cpu(self, eps=None):
 def logit_node(self, eps=None):
     node = LogitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.eps = eps
@@ -1199,15 +1302,18 @@ def logit_node(self, eps=None):
 def logit_record(self, eps=None):
     node = LogitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.eps = eps
     array = special_kernels.logit(self._array, eps)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1240,7 +1346,7 @@ def logit__inplace(self, eps=None):
 def logit__node(self, eps=None):
     node = LogitBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     return node
@@ -1250,7 +1356,7 @@ def logit__record(self, eps=None):
     check_inplace(self, True)
     node = LogitBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     record_inplace(node, self, special_kernels.logit(self._array, eps), "logit_")
@@ -1264,7 +1370,7 @@ def polygamma_cpu(n, self):
 def polygamma_node(n, self):
     node = PolygammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.n = n
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1274,15 +1380,18 @@ def polygamma_node(n, self):
 def polygamma_record(n, self):
     node = PolygammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.n = n
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     array = special_gamma_kernels.polygamma(n, self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1309,19 +1418,19 @@ def sigmoid_cpu(self):
 def sigmoid_node(self):
     node = SigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def sigmoid_record(self):
     node = SigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     array = special_kernels.sigmoid(self._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1355,7 +1464,7 @@ def sigmoid__inplace(self):
 def sigmoid__node(self):
     node = SigmoidBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -1363,7 +1472,7 @@ def sigmoid__record(self):
     check_inplace(self, True)
     node = SigmoidBackward0()
     node._edge0 = edge_of(self)
-    node._hooks = None
+    node._rare = None
     record_inplace(node, self, special_kernels.sigmoid(self._array), "sigmoid_")
     node.save_outputs(self)
     return self
@@ -1376,7 +1485,7 @@ def softplus_cpu(self, beta=1.0, threshold=20.0):
 def softplus_node(self, beta=1.0, threshold=20.0):
     node = SoftplusBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.beta = beta
@@ -1387,16 +1496,19 @@ def softplus_node(self, beta=1.0, threshold=20.0):
 def softplus_record(self, beta=1.0, threshold=20.0):
     node = SoftplusBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
     node.beta = beta
     node.threshold = threshold
     array = special_kernels.softplus(self._array, beta, threshold)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1428,7 +1540,7 @@ def xlog1py_node(self, other):
     node = Xlog1PyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1440,17 +1552,25 @@ def xlog1py_record(self, other):
     node = Xlog1PyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = special_kernels.xlog1py(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1484,7 +1604,7 @@ def xlogy_node(self, other):
     node = XlogyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1496,17 +1616,25 @@ def xlogy_record(self, other):
     node = XlogyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
-    node.self = self
-    node.self_v = 0 if self._counter is None else self._counter[0]
-    node.other = other
-    node.other_v = 0 if other._counter is None else other._counter[0]
+    node._rare = None
+    if self._edge is None or self._counter is not None or self._meta is not None:
+        node.self = self
+        node.self_v = 0 if self._counter is None else self._counter[0]
+    else:
+        node.self = self._array
+    if other._edge is None or other._counter is not None or other._meta is not None:
+        node.other = other
+        node.other_v = 0 if other._counter is None else other._counter[0]
+    else:
+        node.other = other._array
     array = special_kernels.xlogy(self._array, other._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -1546,7 +1674,7 @@ def xlogy__node(self, other):
     node = XlogyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -1558,7 +1686,7 @@ def xlogy__record(self, other):
     node = XlogyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]

@@ -6,7 +6,7 @@ from threading import Lock
 from typing import Any, ClassVar
 from weakref import ref
 
-from pullback.autograd.node import LAST, Edge, Node
+from pullback.autograd.node import LAST, Edge, HookLists, Node
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -38,14 +38,14 @@ class AccumulateGrad(Node):
         self._shape = array.shape
         wanted = OWN if variable._meta is None else variable._meta.grad_dtype
         self._dtype = array.dtype if wanted is OWN else wanted
-        self._hooks = None
+        self._rare = None
         if isinstance(array, Payload):
             mark(self)
 
     @property
     def is_watched(self) -> bool:
         """Whether the node or its leaf has hooks."""
-        if self._hooks is not None:
+        if type(self._rare) is HookLists:
             return True
         meta = self.variable._meta
         return meta is not None and bool(meta.hooks or meta.accumulator_hooks)

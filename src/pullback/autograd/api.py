@@ -314,4 +314,4 @@ class _Nowhere(Node):
     def __init__(self, tensor: Tensor):
         self._seq = 0
         self._shape, self._dtype = tensor.shape, tensor.dtype
-        self._hooks = None
+        self._rare = None

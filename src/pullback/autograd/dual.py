@@ -36,7 +36,7 @@ from pullback.dispatch.modes import TRANSFORM, StateGuard
 from pullback.errors import DerivativeMissingError
 from pullback.tensor.batched import BatchedArray
 from pullback.tensor.meta import View
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import Tensor, fresh, version_of
 
 __all__ = ["Function", "dual_kernel", "finish", "follow_base", "remember_tangents", "write_tangent"]
 
@@ -290,9 +290,9 @@ def _bare(tensor: Tensor) -> Tensor:
     bare = _new(Tensor)
     bare._array = tensor._array
     bare._flags = flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
-    bare._counter = tensor._counter
-    bare._edge = (tensor._edge or edge_of(tensor)) if flags & REQUIRES_GRAD else None
-    bare._meta = None
+    bare._edge, bare._counter, bare._meta = tensor._edge, tensor._counter, None
+    if flags & REQUIRES_GRAD and tensor._edge is None:  # a leaf's node does not know its counter
+        bare._edge, bare._counter = edge_of(tensor), version_of(tensor)
     return bare
 
 

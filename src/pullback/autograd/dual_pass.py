@@ -17,7 +17,7 @@ from pullback.autograd.dual_numbers import Dual, Duals
 from pullback.autograd.engine import Root
 from pullback.autograd.level import Level
 from pullback.autograd.namespaces import Namespace, arrays
-from pullback.autograd.node import Edge, Node, ends_of, node_of, output_of
+from pullback.autograd.node import Edge, HookLists, Node, ends_of, node_of, output_of
 from pullback.autograd.part import Part
 from pullback.autograd.pushed import ClosedLevel
 from pullback.autograd.rows import DeclinedError, Rows, rows
@@ -75,7 +75,7 @@ def _run(
         node = heappop(heap)[1]
         grad = buffers.pop(node)
         while True:
-            if node._hooks is not None or not node._is_plain:
+            if type(node._rare) is HookLists or not node._is_plain:
                 raise DeclinedError("code of the user's")
             done.append(node)
             results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
@@ -150,7 +150,7 @@ def _run_for_tangents(
             continue
         if is_straight and type(node) is AccumulateGrad:
             break  # the inputs came first
-        if node._hooks is not None:
+        if type(node._rare) is HookLists:
             raise DeclinedError("code of the user's")
         grad = buffers.pop(node)
         done.append(node)

@@ -55,7 +55,7 @@ class FunctionCtx(Node):
         self.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad(a) for a in args)
         self._is_tensor = tuple(isinstance(a, Tensor) for a in args)
         self._edges = tuple(edge_of(a) for a in args if isinstance(a, Tensor))
-        self._hooks = None
+        self._rare = None
         self._outputs = 1
         self._to_save: tuple[Any, ...] | None = None
         self._for_forward: tuple[Any, ...] = ()
@@ -350,7 +350,7 @@ class _Once(Node):
         self._edges = edges
         self._seq = next_sequence_number()
         self._shape, self._dtype = tensor.shape, tensor.dtype
-        self._hooks = None
+        self._rare = None
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - always raises
         """Always raises."""

@@ -220,7 +220,7 @@ class CopySlices(Node):
         self._seq = get_following()()
         self._shape = held.shape
         self._dtype = held.dtype
-        self._hooks = None
+        self._rare = None
 
     @property
     def is_ours(self) -> bool:
@@ -241,6 +241,7 @@ class CopySlices(Node):
         make = self.maker or partial(empty_in_layout, self._shape, self._dtype, self.layout)
         base = wrap(make())
         base._edge = self
+        base._counter = [0]  # it is not the memory that was written to
         base._flags |= REQUIRES_GRAD
         with NormalModeGuard(without_hooks=True):
             return edge_of(self.replay(tensors, base))
@@ -307,7 +308,7 @@ def rebase_history(tensor: Tensor, node: Node, place: int = 0, number: int = 0) 
         base._edge = CopySlices(base, view.step, node, place, number)
         base._flags = base._flags & ~PLAIN_VIEW | REQUIRES_GRAD
         tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
-        if old is not None and (type(old) is Output or old._hooks is not None):
+        if old is not None and (type(old) is Output or old._rare is not None):
             move_retained(old, base._edge)
         if tensor._meta is not None and tensor._meta.retains_grad:  # else when it is next used
             refresh(tensor)

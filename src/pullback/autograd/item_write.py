@@ -57,7 +57,7 @@ class CopyItem(TwoEdges):
         """The node of the write alone, for those who look at the graph."""
         node: Any = self.write()
         node._edges = (None, self._edge1)
-        node._seq, node._hooks = self._seq, None
+        node._seq, node._rare = self._seq, None
         node._shape, node._dtype = self.replay(arrays, np.empty(self._shape)).shape, self._dtype
         return node  # type: ignore[no-any-return]
 
@@ -133,7 +133,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         node = CopyItem()
         node._edge0 = old
         node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-        node._hooks = None
+        node._rare = None
         node._shape = whole.shape
         node._dtype = whole.dtype
         node.index = index
@@ -144,7 +144,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         node._seq = get_following()()
         tensor._edge = node
         tensor._flags |= REQUIRES_GRAD
-        if old is not None and (type(old) is Output or old._hooks is not None):
+        if old is not None and (type(old) is Output or old._rare is not None):
             move_retained(old, node)
     if counter is None:
         counter = version_of(tensor)

@@ -10,6 +10,10 @@ have the arguments that they save beside them.
 Python's garbage collector looks at every object of a graph again and again while it grows, so an
 operation leaves as few as possible: generated nodes have their edges in slots, without a tuple.
 
+A saved value is a bare array where that is all that has to be kept: of the node's own result, or of
+an input that is a result of the node behind an edge. The counter of its versions begins with the
+first view, ``detach`` or write; its node knows it from then on (``_rare``).
+
 Generated nodes are subclasses with a slot for every saved value and one method, ``backward(xp,
 grad)``, whose `xp` is a namespace: raw array functions, or operators on tensors when the backward
 pass itself is to be differentiated. What users may do with a node beyond its names (call it, hook
@@ -26,11 +30,11 @@ from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias, final, overload
 
 from pullback.errors import GraphFreedError
+from pullback.tensor.tensor import COUNTING
 
 __all__ = [
     "FREED",
     "LAST",
-    "Counted",
     "Edge",
     "Ends",
     "HookLists",
@@ -63,11 +67,15 @@ class Output:
     _is_single: ClassVar[bool] = False
     _shape: ClassVar[None] = None
     _dtype: ClassVar[None] = None
-    _counted: ClassVar[tuple[str, ...]] = ()  # nor is a result saved that has no counter yet
+    _rare: ClassVar[tuple[()]] = ()  # and who asks for it has to ask the node
 
     def __init__(self, node: Node, number: int):
         self.node = node
         self.number = number
+
+    def shared_counter(self, counter: list[Any]) -> list[Any]:
+        """As that of the node, for this output."""
+        return self.node.shared_counter(counter, self.number)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is Output and self.node is other.node and self.number == other.number
@@ -151,11 +159,27 @@ def numbered_by(owner: Any) -> Iterator[None]:
 
 
 class HookLists:
-    """What few nodes have: hooks, of the node or of one output, and what users keep with it."""
+    """What few nodes have: hooks, of the node or of one output, and what users keep with it.
 
-    __slots__ = ("metadata", "post", "pre", "retained", "tensor", "__weakref__")
+    And what has become of the tensor of an output since it was computed.
+    """
+
+    __slots__ = (
+        "counters",
+        "detached",
+        "metadata",
+        "post",
+        "pre",
+        "replaced",
+        "retained",
+        "tensor",
+        "__weakref__",
+    )
 
     def __init__(self) -> None:
+        self.counters: dict[int, list[Any]] = {}  # output number -> counter of versions
+        self.detached: set[int] = set()  # numbers of outputs that ``detach_`` has cut off
+        self.replaced: dict[int, Any] = {}  # output number -> the array that is its ``data`` now
         self.tensor: dict[int, dict[int, Any]] = {}  # output number -> hooks
         self.retained: dict[int, Any] = {}  # output number -> writer of a retained gradient
         self.pre: dict[int, Any] = {}
@@ -175,26 +199,18 @@ class _Freed:
 FREED: Any = _Freed()
 
 
-class Counted:
-    """The array of a saved result since somebody counts its versions."""
-
-    __slots__ = ("array", "counter")
-
-    def __init__(self, array: Any, counter: list[Any]):
-        self.array = array
-        self.counter = counter
-
-
 class Node:
     """One recorded operation; what ``tensor.grad_fn`` shows."""
 
-    __slots__ = ("_seq", "_shape", "_dtype", "_hooks")
+    # ``_rare`` is None, or the counter of the result's versions, or a ``HookLists``.
+    __slots__ = ("_seq", "_shape", "_dtype", "_rare")
 
     # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
     _saves: ClassVar[tuple[str, ...]] = ()
     _saves_tensors: ClassVar[tuple[str, ...]] = ()
-    # Those that hold the bare array of a result, until somebody takes a view of it or writes to it.
-    _counted: ClassVar[tuple[str, ...]] = ()
+    _saves_results: ClassVar[tuple[str, ...]] = ()  # those that hold the only result
+    # The inputs in the order of the edges, where one may be saved as a bare array.
+    _inputs: ClassVar[tuple[str, ...]] = ()
     _arity: ClassVar[int] = 0  # how many edges have a slot of their own; if none, see ``_edges``
     _outputs: ClassVar[int] = 1
     _is_plain: ClassVar[bool] = False  # whether ``run`` needs nothing but the gradient
@@ -220,7 +236,7 @@ class Node:
     _seq: int
     _shape: Any
     _dtype: Any
-    _hooks: HookLists | None
+    _rare: list[Any] | HookLists | None
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs, one for each edge; None where an edge leads nowhere."""
@@ -249,18 +265,24 @@ class Node:
         """The nodes that this node's gradients flow to, with the output that each one is for."""
         return tuple([ends_of(edge) for edge in self._edges])
 
-    def shared_counter(self, array: Any, counter: list[Any]) -> list[Any]:
-        """By what a result of this node counts versions: the given counter, unless it has one.
+    def shared_counter(self, counter: list[Any], number: int = 0) -> list[Any]:
+        """By what an output counts versions: the given counter, unless there is one already.
 
-        The node has to know it if it has saved the result.
+        Whoever has saved the output as a bare array asks here whether it was written to. The caller
+        has the lock ``COUNTING``, or is the only one who knows the output yet.
         """
-        for name in self._counted:
-            saved = getattr(self, name, None)
-            if saved is array:
-                setattr(self, name, Counted(array, counter))
-            elif getattr(saved, "array", None) is array:
-                return saved.counter  # type: ignore[no-any-return,union-attr]
-        return counter
+        rare = self._rare
+        if number == 0 and rare is None:
+            self._rare = counter
+            return counter
+        if number == 0 and type(rare) is list:
+            return rare
+        return self.hook_lists().counters.setdefault(number, counter)
+
+    @property
+    def _hooks(self) -> HookLists | None:
+        rare = self._rare
+        return rare if type(rare) is HookLists else None
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -269,9 +291,15 @@ class Node:
 
     def hook_lists(self) -> HookLists:
         """The node's hooks, made if it has none yet."""
-        if self._hooks is None:
-            self._hooks = HookLists()
-        return self._hooks
+        with COUNTING:
+            rare = self._rare
+            if type(rare) is HookLists:
+                return rare
+            lists = HookLists()
+            if type(rare) is list:
+                lists.counters[0] = rare
+            self._rare = lists
+            return lists
 
     def _sequence_nr(self) -> int:
         return self._seq

@@ -16,7 +16,13 @@ import numpy as np
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import FREED, Node
-from pullback.autograd.saved import SavedOutput, load_output_tensor, load_tensor, saved_output
+from pullback.autograd.saved import (
+    SavedOutput,
+    load_output_tensor,
+    load_tensor,
+    saved_input,
+    saved_output,
+)
 from pullback.autograd.saved_hooks import Hooks, Packed, packed
 from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.constants import is_constant
@@ -49,7 +55,7 @@ class SavedTensor:
         """
         if not callable(pack_hook) or not callable(unpack_hook):
             raise AutogradTypeError("register_hooks takes two functions: pack_hook and unpack_hook")
-        held = saved_output(self._node, self._name)
+        held = _held(self._node, self._name)[0]
         value = held if self._place is None or held is FREED else held[self._place]
         if value is FREED:
             raise AutogradError(
@@ -110,11 +116,7 @@ class _Saved:
         name = self._name
         if name not in node._saves_tensors:
             return getattr(node, name)
-        held = getattr(node, name, None)
-        if type(held) is np.ndarray:
-            _begin_counter(node, held)
-        value = saved_output(node, name)
-        expected = getattr(node, name + "_v", None)
+        value, expected = _held(node, name)
         is_list = type(value) is tuple or type(expected) is tuple
         if self._is_raw:
             if is_list:
@@ -127,15 +129,28 @@ class _Saved:
         return tuple(map(_shown, loaded)) if is_list else _shown(loaded)
 
 
-def _begin_counter(node: Node, array: Any) -> None:
-    """Has the tensor of a saved result, which is to be shown, count versions from now on.
+def _held(node: Node, name: str) -> tuple[Any, Any]:
+    """A saved value and the version that it had; None for a result of the node itself."""
+    value = getattr(node, name, None)
+    if name in node._inputs:
+        value, expected = saved_input(node, name)
+        if type(getattr(node, name, None)) is np.ndarray:  # if the tensor is alive, that is meant
+            tensor = _living(value._array, value._edge)
+            value = value if tensor is None else tensor
+        return value, expected
+    if type(value) is np.ndarray:
+        tensor = _living(value, node)
+        if tensor is not None:
+            version_of(tensor)  # who writes to what is shown must be noticed by other nodes too
+    return saved_output(node, name), getattr(node, name + "_v", None)
 
-    Who writes to what is shown must be noticed by the nodes that have saved that tensor. The
-    collector alone can find it.
-    """
+
+def _living(array: Any, edge: Any) -> Tensor | None:
+    """The tensor of a saved array, if there still is one; the collector alone can find it."""
     for tensor in gc.get_referrers(array):
-        if type(tensor) is Tensor and getattr(tensor, "_edge", None) is node:
-            version_of(tensor)
+        if type(tensor) is Tensor and getattr(tensor, "_edge", None) == edge:
+            return tensor
+    return None
 
 
 def _show_saved(cls: type[Node]) -> None:

@@ -60,7 +60,7 @@ def _attach(result: Tensor, complaint: str, given: list[Tensor]) -> None:
     node: Any = object.__new__(WarnNotImplemented)
     node.complaint = complaint
     node._edges = tuple(edge_of(tensor) for tensor in given)
-    node._hooks = None
+    node._rare = None
     node._seq = next_sequence_number()
     node._shape, node._dtype = result.shape, result.dtype
     if isinstance(result._array, Payload):

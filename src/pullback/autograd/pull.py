@@ -74,7 +74,7 @@ class AliasGrad(AccumulateGrad):
         self._seq = next_sequence_number()
         self._shape = alias.shape
         self._dtype = alias.dtype
-        self._hooks = None
+        self._rare = None
         if isinstance(alias._array, Payload):
             mark(self)
 

@@ -83,7 +83,7 @@ def _of_one(record: _Function, general: _Function, jvp: _Function) -> _Function:
             kinds[node] = kinds.get(node._edge0) or False
         else:  # it has saved the argument or the result, and both have tangents
             kinds[node] = None
-            if node._counted:
+            if node._saves_results:
                 _keep(node, meta, output)
         return output
 
@@ -122,7 +122,7 @@ def _of_first(record: _Function, general: _Function, jvp: _Function, is_view: bo
             kinds[node] = kinds.get(node._edge0) or False
         else:
             kinds[node] = None
-            if node._counted:
+            if node._saves_results:
                 _keep(node, meta, output)
         return output
 
@@ -201,7 +201,7 @@ def _of_two(record: _Function, general: _Function, jvp: _Function) -> _Function:
                 kinds[node] = found if is_steady[place] else None
         else:
             kinds[node] = None
-        if node._counted:
+        if node._saves_results:
             _keep(node, meta, output)
         return output
 
@@ -301,7 +301,7 @@ def _flat(given: list[Any]) -> Iterable[Any]:
 
 def _keep(node: Any, pushed: Pushed, output: Tensor) -> None:
     """Has a node that saves its own result keep the tangent."""
-    for name in node._saves_tensors:
+    for name in node._saves_results:
         value = getattr(node, name, None)  # no value where none was needed
         if value is output._array and output._counter is None:  # the short form of a saved result
             counter = output._counter = [0]

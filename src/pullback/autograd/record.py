@@ -100,6 +100,7 @@ def save_before_write(node: Node, name: str, tensor: Tensor, edge: Any) -> None:
     copy = wrap(tensor._array.copy())
     copy._flags = tensor._flags & ~DUAL
     copy._edge = edge
+    copy._counter = [0]  # of its own: the node behind the edge knows that of the memory written to
     for level, tangent in tangents_of(tensor).items():
         set_tangent(copy, level, tensors.clone(tangent))
     setattr(node, name, copy)

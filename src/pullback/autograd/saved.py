@@ -2,7 +2,9 @@
 
 A node stores an input as the tensor itself, beside the version it had. An output cannot be stored
 as its tensor, which would hold the node that holds it; a ``SavedOutput`` keeps array and counter.
-Kernels of plain operations store the array alone; ``saved_output`` reads all forms.
+Kernels of plain operations store the array alone, of their result and of inputs that are results of
+other nodes and have no counter yet: one object less for each, while graphs grow. The node whose
+result it is knows what has become of it. ``saved_output`` and ``saved_input`` read all forms.
 What went through the hooks of ``saved_tensors_hooks`` is stored as an object of ``saved_hooks.py``,
 which has a method ``unpack(node)``.
 """
@@ -17,8 +19,8 @@ import numpy as np
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.node import (
     FREED,
-    Counted,
     Edge,
+    HookLists,
     Node,
     edge_to,
     ends_of,
@@ -33,7 +35,6 @@ from pullback.tensor.tensor import (
     COUNTING,
     CPU_FLAGS,
     Tensor,
-    counter_of_loaded,
     meta_of,
     version_of,
     wrap,
@@ -41,14 +42,17 @@ from pullback.tensor.tensor import (
 
 __all__ = [
     "SavedOutput",
+    "input_array",
     "load_array",
     "load_output_array",
     "load_output_tensor",
     "load_tensor",
+    "output_array",
     "output_edge",
     "output_from",
     "restore_tangents",
     "save_output",
+    "saved_input",
     "saved_output",
     "version",
 ]
@@ -82,7 +86,8 @@ class SavedOutput:
 def _written_base(meta: Meta) -> ref[Node] | None:
     edge = meta.base._edge if type(meta) is View else None
     node = node_of(edge)
-    return ref(node) if hasattr(node, "fn") else None  # it is the node of a write to a part
+    # The node of a write to a view is looked for later; most others cannot be referenced weakly.
+    return ref(node) if node is not None and type(node).__weakrefoffset__ else None
 
 
 def output_edge(node: Node, number: int, slices: ref[Any] | None) -> Edge:
@@ -99,18 +104,58 @@ def save_output(tensor: Tensor, number: int = 0) -> SavedOutput:
 
 
 def saved_output(node: Any, name: str) -> Any:
-    """What a node has stored of a result; the short form is made a ``SavedOutput`` first."""
+    """What a node has stored of a result; a bare array is made a ``SavedOutput`` first."""
     value = getattr(node, name, None)  # no value where none was needed
-    if type(value) is not np.ndarray and type(value) is not Counted:
-        return value
-    with COUNTING:  # at this moment another thread could begin a counter of the result
-        value = getattr(node, name)
-        if type(value) is np.ndarray:
-            value = output_from(value, counter_of_loaded(value))
-        elif type(value) is Counted:
-            value = output_from(value.array, value.counter)
-        setattr(node, name, value)
+    if type(value) is np.ndarray and name in node._saves_results:
+        with COUNTING:  # at this moment another thread could do the same
+            value = getattr(node, name)
+            if type(value) is np.ndarray:
+                value = output_from(value, node.shared_counter([0]))
+                setattr(node, name, value)
     return value
+
+
+def output_array(node: Any, name: str) -> Any:
+    """A saved result as an array, checked: for passes on raw arrays, where versions are counted."""
+    value, rare = getattr(node, name, None), node._rare
+    if type(value) is np.ndarray and type(rare) is list and not rare[0]:
+        return value
+    return load_output_array(node, saved_output(node, name))
+
+
+def saved_input(node: Any, name: str) -> tuple[Any, Any]:
+    """What a node has stored of an input, and the version that it had.
+
+    A bare array becomes a tensor with its history. Its counter is known behind the edge.
+    """
+    value = getattr(node, name, None)
+    if type(value) is not np.ndarray:
+        return value, getattr(node, name + "_v", 0)
+    edge = node._edges[node._inputs.index(name)]
+    producer, number = ends_of(edge)
+    tensor = wrap(value)
+    tensor._flags = CPU_FLAGS | REQUIRES_GRAD
+    tensor._edge = edge
+    rare = producer._rare
+    if type(rare) is list:
+        tensor._counter = rare if number == 0 else None
+    elif type(rare) is HookLists:
+        tensor._counter = rare.counters.get(number)
+        if number in rare.replaced:
+            tensor._array = rare.replaced[number]
+        if number in rare.detached:
+            meta_of(tensor).detached = True
+    return tensor, 0
+
+
+def input_array(node: Any, name: str) -> Any:
+    """A saved input as an array, checked: for passes on raw arrays, where it is no common case."""
+    value = getattr(node, name, None)
+    if type(value) is np.ndarray:
+        rare = node._edges[node._inputs.index(name)]._rare
+        if type(rare) is list and not rare[0]:
+            return value
+    return load_array(node, *saved_input(node, name))
 
 
 def output_from(array: Any, counter: list[Any]) -> SavedOutput:
@@ -202,7 +247,9 @@ def restore_tangents(tensor: Tensor, tangents: dict[Any, Tensor] | None) -> None
 
 
 def _version_error(node: Node, value: Any, expected: int) -> SavedVersionError:
-    name = next((n for n in node._saves_tensors if getattr(node, n, None) is value), "in a list")
+    held = (value, value._array if isinstance(value, Tensor) else value)
+    names = [n for n in node._saves_tensors if any(getattr(node, n, None) is h for h in held)]
+    name = names[0] if names else "in a list"
     if isinstance(value, SavedOutput):
         shape, now = value.array.shape, value.counter[0]
         origin = f"output {value.number} of {node.name()}"

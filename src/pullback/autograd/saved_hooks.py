@@ -81,7 +81,7 @@ class Packed:
                 f"{type(unpacked).__name__}"
             )
         tensor = wrap(unpacked._array)
-        tensor._counter = unpacked._counter
+        tensor._counter = version_of(unpacked)  # it need not have the memory of the node's result
         if self._requires_grad:
             tensor._flags |= REQUIRES_GRAD
             edge = self._edge if self._output is None else output_edge(node, *self._output)

@@ -30,7 +30,7 @@ from pullback.tensor.batched import BatchedArray
 from pullback.tensor.memory import empty_in_layout, layout_of
 from pullback.tensor.meta import View
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor, fresh, meta_of, wrap
+from pullback.tensor.tensor import Tensor, fresh, meta_of, version_of, wrap
 
 __all__ = [
     "below",
@@ -129,7 +129,8 @@ def below(tensor: Tensor, level: Level) -> Tensor:
         return tensor
     primal = wrap(tensor._array)
     primal._flags = tensor._flags & ~(DUAL | PLAIN_VIEW)
-    primal._counter = tensor._counter
+    # A leaf's node does not know its counter.
+    primal._counter = tensor._counter if tensor._edge is not None else version_of(tensor)
     if tensor._flags & REQUIRES_GRAD:
         primal._edge = edge_of(tensor)
     for at, tangent in tangents_of(tensor).items():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
+from pullback.autograd.node import Output, ends_of
 from pullback.autograd.saved import version
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
@@ -57,6 +58,8 @@ def detach_(self: Tensor) -> Tensor:
         )
     if self._edge is not None:
         version_of(self)  # while its node is known, which has to learn of later writes
+        node, number = ends_of(self._edge)
+        node.hook_lists().detached.add(number)
         self._edge = None
         meta_of(self).detached = True
     self._flags &= ~REQUIRES_GRAD
@@ -90,6 +93,16 @@ def _set_data(self: Tensor, new: Tensor) -> None:
             f"{type(self._array).__name__} and {type(new._array).__name__}"
         )
     version_of(self)  # as long as it has the memory that its node may have saved
+    if new.shape != self.shape or new.dtype != self.dtype:
+        # An edge that is a node means that the tensor is as the node's result, which is over now.
+        view = view_of(self)
+        if view is not None and view.edge is not None:
+            view.edge = Output(*ends_of(view.edge))
+        elif self._edge is not None:
+            self._edge = Output(*ends_of(self._edge))
+    if self._edge is not None:
+        node, number = ends_of(self._edge)
+        node.hook_lists().replaced[number] = new._array
     self._array = new._array
 
 

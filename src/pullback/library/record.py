@@ -50,7 +50,7 @@ class CustomOpNode(FunctionCtx):
 
     _rules: ClassVar[Rules]
     _forward_cls = UserFunction
-    _hooks: HookLists | None = None
+    _rare: list[Any] | HookLists | None = None
     _outputs: int = 1  # type: ignore[misc]  # counted for every call
     _to_save: tuple[Any, ...] | None = None
     _for_forward: tuple[Any, ...] = ()

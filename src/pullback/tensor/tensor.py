@@ -39,7 +39,6 @@ __all__ = [
     "as_operand",
     "birthplace",
     "born_here",
-    "counter_of_loaded",
     "fresh",
     "has_values",
     "holds_number",
@@ -85,8 +84,6 @@ _asarray = np.asarray  # NumPy's module is slow to be asked for a name
 _PYTHON_NUMBERS = (bool, int, float, complex)
 
 COUNTING = RLock()  # two threads may ask for the first counter of one memory
-_loaded: dict[int, tuple[ref[Any], list[Any]]] = {}  # by the array's id: see counter_of_loaded
-_most_loaded = 100  # before those that are gone are looked for
 
 
 class Tensor(TensorMethods):
@@ -238,8 +235,8 @@ def born_here(tensor: Tensor, is_own: bool = False) -> Tensor:
     counter = tensor._counter
     if counter is None:  # it is new: no other thread has it
         counter = tensor._counter = [0, birthplace.get()]
-        if tensor._edge is not None and tensor._edge._counted:
-            tensor._edge.shared_counter(tensor._array, counter)
+        if tensor._edge is not None:
+            tensor._edge.shared_counter(counter)
     elif not is_own or len(counter) != 1:
         return tensor
     else:
@@ -333,32 +330,12 @@ def version_of(tensor: Tensor) -> list[Any]:
 
 
 def _begin_counter(tensor: Tensor) -> list[Any]:
-    """Gives a tensor a version counter: that of its memory, where its node or a formula has one."""
+    """Gives a tensor a version counter: that of its memory, which its node may know already."""
     with COUNTING:
         counter = tensor._counter
         if counter is None:
-            counter = [0]
             edge = tensor._edge
-            if edge is not None and edge._counted:
-                array = tensor._array
-                held = _loaded.get(id(array))
-                if held is not None and held[0]() is array:
-                    counter = held[1]
-                counter = edge.shared_counter(array, counter)
-            tensor._counter = counter
-    return counter
-
-
-def counter_of_loaded(array: Any) -> list[Any]:
-    """A counter for a saved result that a formula will use before its own tensor has one."""
-    global _most_loaded
-    counter = [0]
-    with COUNTING:
-        if len(_loaded) > _most_loaded:
-            for place in [place for place, held in _loaded.items() if held[0]() is None]:
-                del _loaded[place]
-            _most_loaded = 2 * len(_loaded) + 100
-        _loaded[id(array)] = ref(array), counter
+            counter = tensor._counter = [0] if edge is None else edge.shared_counter([0])
     return counter
 
 

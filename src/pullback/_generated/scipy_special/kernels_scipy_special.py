@@ -32,7 +32,13 @@ from pullback.autograd.record import (
     save_list,
 )
 from pullback.autograd.register import register, register_composite
-from pullback.autograd.saved import save_output, saved_output
+from pullback.autograd.saved import (
+    input_array,
+    output_array,
+    save_output,
+    saved_input,
+    saved_output,
+)
 from pullback.kernels.broadcasting import PRODUCT, WIDE, combine
 from pullback.kernels.threads import LARGE, spread
 from pullback.tensor.tensor import Tensor, wrap
@@ -53,14 +59,23 @@ class SpecialAgmBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("a", "b")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
+        a = (
+            xp.load(node, node.a, node.a_v)
+            if type(node.a) is Tensor
+            else xp.load(node, *saved_input(node, "a"))
+        )
+        b = (
+            xp.load(node, node.b, node.b_v)
+            if type(node.b) is Tensor
+            else xp.load(node, *saved_input(node, "b"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b = node._edge0, node._edge1
         return (
@@ -76,8 +91,8 @@ class SpecialAgmBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        else:
-            a = xp.load(node, a, node.a_v)
+        elif type(a) is not ndarray or node._edge0._rare is not None:
+            a = input_array(node, "a")
         b = node.b
         if (
             type(b) is Tensor
@@ -85,11 +100,11 @@ class SpecialAgmBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        else:
-            b = xp.load(node, b, node.b_v)
+        elif type(b) is not ndarray or node._edge1._rare is not None:
+            b = input_array(node, "b")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * xp.slope_of_agm(a, b, result)
@@ -119,6 +134,7 @@ class SpecialAiryBackward0(OneEdge):
     __slots__ = ("ai", "aip", "bi", "bip", "z", "z_v")
     _saves = ("z", "ai", "aip", "bi", "bip")
     _saves_tensors = ("z", "ai", "aip", "bi", "bip")
+    _inputs = ("z",)
     _outputs = 4
     _is_single = False
 
@@ -130,7 +146,11 @@ class SpecialAiryBackward0(OneEdge):
         grad_aip = grads[1]
         grad_bi = grads[2]
         grad_bip = grads[3]
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         ai = xp.load_output(node, saved_output(node, "ai"))
         aip = xp.load_output(node, saved_output(node, "aip"))
         bi = xp.load_output(node, saved_output(node, "bi"))
@@ -161,6 +181,7 @@ class SpecialAiryeBackward0(OneEdge):
     __slots__ = ("eai", "eaip", "ebi", "ebip", "z", "z_v")
     _saves = ("z", "eai", "eaip", "ebi", "ebip")
     _saves_tensors = ("z", "eai", "eaip", "ebi", "ebip")
+    _inputs = ("z",)
     _outputs = 4
     _is_single = False
 
@@ -171,7 +192,11 @@ class SpecialAiryeBackward0(OneEdge):
         grad_eaip = grads[1]
         grad_ebi = grads[2]
         grad_ebip = grads[3]
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         eai = xp.load_output(node, saved_output(node, "eai"))
         eaip = xp.load_output(node, saved_output(node, "eaip"))
         ebi = xp.load_output(node, saved_output(node, "ebi"))
@@ -362,7 +387,7 @@ class SpecialBdtriBackward0(ManyEdges):
     __slots__ = ("k", "k_v", "n", "n_v", "result")
     _saves = ("k", "n", "result")
     _saves_tensors = ("k", "n", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -409,8 +434,8 @@ class SpecialBdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * (
                 -1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result)
             )
@@ -436,12 +461,17 @@ class SpecialBeiBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_beip(x),)
 
     def run(node, xp, grad, keep):
@@ -452,8 +482,8 @@ class SpecialBeiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_beip(x),)
         if not keep:
             node.x = FREED
@@ -472,12 +502,17 @@ class SpecialBeipBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * (xp.special_ber(x) - xp.kelvin_quotient(x, True)),)
 
     def run(node, xp, grad, keep):
@@ -488,8 +523,8 @@ class SpecialBeipBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (xp.special_ber(x) - xp.kelvin_quotient(x, True)),)
         if not keep:
             node.x = FREED
@@ -508,12 +543,17 @@ class SpecialBerBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_berp(x),)
 
     def run(node, xp, grad, keep):
@@ -524,8 +564,8 @@ class SpecialBerBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_berp(x),)
         if not keep:
             node.x = FREED
@@ -544,12 +584,17 @@ class SpecialBerpBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * (-xp.special_bei(x) - xp.kelvin_quotient(x, False)),)
 
     def run(node, xp, grad, keep):
@@ -560,8 +605,8 @@ class SpecialBerpBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (-xp.special_bei(x) - xp.kelvin_quotient(x, False)),)
         if not keep:
             node.x = FREED
@@ -664,14 +709,23 @@ class SpecialBetaBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("a", "b")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
+        a = (
+            xp.load(node, node.a, node.a_v)
+            if type(node.a) is Tensor
+            else xp.load(node, *saved_input(node, "a"))
+        )
+        b = (
+            xp.load(node, node.b, node.b_v)
+            if type(node.b) is Tensor
+            else xp.load(node, *saved_input(node, "b"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_b = node._edge0, node._edge1
         return (
@@ -691,8 +745,8 @@ class SpecialBetaBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        else:
-            a = xp.load(node, a, node.a_v)
+        elif type(a) is not ndarray or node._edge0._rare is not None:
+            a = input_array(node, "a")
         b = node.b
         if (
             type(b) is Tensor
@@ -700,11 +754,11 @@ class SpecialBetaBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        else:
-            b = xp.load(node, b, node.b_v)
+        elif type(b) is not ndarray or node._edge1._rare is not None:
+            b = input_array(node, "b")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (result * (xp.special_psi(a) - xp.special_psi(a + b)))
@@ -884,7 +938,7 @@ class SpecialBetainccinvBackward0(ManyEdges):
     __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -929,8 +983,8 @@ class SpecialBetainccinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_beta(a, b, result))
         else:
             grad_of_y = None
@@ -956,7 +1010,7 @@ class SpecialBetaincinvBackward0(ManyEdges):
     __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -1001,8 +1055,8 @@ class SpecialBetaincinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_beta(a, b, result))
         else:
             grad_of_y = None
@@ -1027,13 +1081,22 @@ class SpecialBetalnBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "b", "b_v")
     _saves = ("a", "b")
     _saves_tensors = ("a", "b")
+    _inputs = ("a", "b")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v)
-        b = xp.load(node, node.b, node.b_v)
+        a = (
+            xp.load(node, node.a, node.a_v)
+            if type(node.a) is Tensor
+            else xp.load(node, *saved_input(node, "a"))
+        )
+        b = (
+            xp.load(node, node.b, node.b_v)
+            if type(node.b) is Tensor
+            else xp.load(node, *saved_input(node, "b"))
+        )
         to_a, to_b = node._edge0, node._edge1
         return (
             grad * (xp.special_psi(a) - xp.special_psi(a + b)) if to_a is not None else None,
@@ -1048,8 +1111,8 @@ class SpecialBetalnBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        else:
-            a = xp.load(node, a, node.a_v)
+        elif type(a) is not ndarray or node._edge0._rare is not None:
+            a = input_array(node, "a")
         b = node.b
         if (
             type(b) is Tensor
@@ -1057,8 +1120,8 @@ class SpecialBetalnBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        else:
-            b = xp.load(node, b, node.b_v)
+        elif type(b) is not ndarray or node._edge1._rare is not None:
+            b = input_array(node, "b")
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (xp.special_psi(a) - xp.special_psi(a + b))
@@ -1086,14 +1149,23 @@ class SpecialBinomBackward0(TwoEdges):
     __slots__ = ("result", "x", "x_v", "y", "y_v")
     _saves = ("x", "y", "result")
     _saves_tensors = ("x", "y", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x", "y")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        y = xp.load(node, node.y, node.y_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_x, to_y = node._edge0, node._edge1
         return (
@@ -1113,8 +1185,8 @@ class SpecialBinomBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         y = node.y
         if (
             type(y) is Tensor
@@ -1122,11 +1194,11 @@ class SpecialBinomBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge1._rare is not None:
+            y = input_array(node, "y")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (result * (xp.special_psi(x + 1) - xp.special_psi(x - y + 1)))
@@ -1157,13 +1229,22 @@ class SpecialBoxcoxBackward0(TwoEdges):
     __slots__ = ("lmbda", "lmbda_v", "x", "x_v")
     _saves = ("x", "lmbda")
     _saves_tensors = ("x", "lmbda")
+    _inputs = ("x", "lmbda")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        lmbda = xp.load(node, node.lmbda, node.lmbda_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        lmbda = (
+            xp.load(node, node.lmbda, node.lmbda_v)
+            if type(node.lmbda) is Tensor
+            else xp.load(node, *saved_input(node, "lmbda"))
+        )
         to_x, to_lmbda = node._edge0, node._edge1
         return (
             grad * x ** (lmbda - 1) if to_x is not None else None,
@@ -1178,8 +1259,8 @@ class SpecialBoxcoxBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         lmbda = node.lmbda
         if (
             type(lmbda) is Tensor
@@ -1187,8 +1268,8 @@ class SpecialBoxcoxBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        else:
-            lmbda = xp.load(node, lmbda, node.lmbda_v)
+        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+            lmbda = input_array(node, "lmbda")
         to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log(x), lmbda)
@@ -1216,13 +1297,22 @@ class SpecialBoxcox1PBackward0(TwoEdges):
     __slots__ = ("lmbda", "lmbda_v", "x", "x_v")
     _saves = ("x", "lmbda")
     _saves_tensors = ("x", "lmbda")
+    _inputs = ("x", "lmbda")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        lmbda = xp.load(node, node.lmbda, node.lmbda_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        lmbda = (
+            xp.load(node, node.lmbda, node.lmbda_v)
+            if type(node.lmbda) is Tensor
+            else xp.load(node, *saved_input(node, "lmbda"))
+        )
         to_x, to_lmbda = node._edge0, node._edge1
         return (
             grad * (1 + x) ** (lmbda - 1) if to_x is not None else None,
@@ -1237,8 +1327,8 @@ class SpecialBoxcox1PBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         lmbda = node.lmbda
         if (
             type(lmbda) is Tensor
@@ -1246,8 +1336,8 @@ class SpecialBoxcox1PBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        else:
-            lmbda = xp.load(node, lmbda, node.lmbda_v)
+        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+            lmbda = input_array(node, "lmbda")
         to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_boxcox(xp.log1p(x), lmbda)
@@ -1275,12 +1365,29 @@ class SpecialChdtrBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "x", "x_v")
     _saves = ("v", "x")
     _saves_tensors = ("v", "x")
+    _inputs = ("v", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtr in v") if to_v is not None else None,
@@ -1301,8 +1408,8 @@ class SpecialChdtrBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             x = node.x
             if (
                 type(x) is Tensor
@@ -1310,8 +1417,8 @@ class SpecialChdtrBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (xp.density_of_gamma(v / 2, x / 2) / 2)
         else:
             grad_of_x = None
@@ -1333,12 +1440,29 @@ class SpecialChdtrcBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "x", "x_v")
     _saves = ("v", "x")
     _saves_tensors = ("v", "x")
+    _inputs = ("v", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.chdtrc in v") if to_v is not None else None,
@@ -1359,8 +1483,8 @@ class SpecialChdtrcBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             x = node.x
             if (
                 type(x) is Tensor
@@ -1368,8 +1492,8 @@ class SpecialChdtrcBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (-xp.density_of_gamma(v / 2, x / 2) / 2)
         else:
             grad_of_x = None
@@ -1391,12 +1515,21 @@ class SpecialChdtriBackward0(TwoEdges):
     __slots__ = ("result", "v", "v_v")
     _saves = ("v", "result")
     _saves_tensors = ("v", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("v", "p")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_p = node._edge0, node._edge1
         return (
@@ -1414,11 +1547,11 @@ class SpecialChdtriBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_p = grad * (-2 / xp.density_of_gamma(v / 2, result / 2))
         else:
             grad_of_p = None
@@ -1448,7 +1581,7 @@ class SpecialChndtrBackward0(ManyEdges):
     __slots__ = ("df", "df_v", "nc", "nc_v", "result", "x", "x_v")
     _saves = ("x", "df", "nc", "result")
     _saves_tensors = ("x", "df", "nc", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None:
@@ -1499,8 +1632,8 @@ class SpecialChndtrBackward0(ManyEdges):
             grad_of_df = None
         if to_nc is not None:
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_nc = grad * ((xp.special_chndtr(x, df + 2, nc) - result) / 2)
         else:
             grad_of_nc = None
@@ -1530,7 +1663,7 @@ class SpecialChndtrincBackward0(ManyEdges):
     __slots__ = ("df", "df_v", "p", "p_v", "result", "x", "x_v")
     _saves = ("x", "df", "p", "result")
     _saves_tensors = ("x", "df", "p", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None:
@@ -1583,8 +1716,8 @@ class SpecialChndtrincBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_x, to_df, to_p = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrinc in df")
@@ -1625,7 +1758,7 @@ class SpecialChndtrixBackward0(ManyEdges):
     __slots__ = ("df", "df_v", "nc", "nc_v", "p", "p_v", "result")
     _saves = ("p", "df", "nc", "result")
     _saves_tensors = ("p", "df", "nc", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None:
@@ -1667,8 +1800,8 @@ class SpecialChndtrixBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_p, to_df, to_nc = node._edges
         if to_df is not None:
             grad_of_df = xp.not_implemented("scipy.special.chndtrix in df")
@@ -1714,12 +1847,17 @@ class SpecialCosdgBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * (-0.017453292519943295 * xp.special_sindg(x)),)
 
     def run(node, xp, grad, keep):
@@ -1730,8 +1868,8 @@ class SpecialCosdgBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (-0.017453292519943295 * xp.special_sindg(x)),)
         if not keep:
             node.x = FREED
@@ -1750,13 +1888,18 @@ class SpecialCosm1Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * -xp.sin(x),)
 
     def run(node, xp, grad, keep):
@@ -1767,8 +1910,8 @@ class SpecialCosm1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * -xp.sin(x),)
         if not keep:
             node.x = FREED
@@ -1787,7 +1930,7 @@ class SpecialCotdgBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -1799,8 +1942,8 @@ class SpecialCotdgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (-0.017453292519943295 * (1 + result * result)),)
         if not keep:
             node.result = FREED
@@ -1822,14 +1965,19 @@ class SpecialDawsnBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(1 - 2 * x * result),)
 
@@ -1841,11 +1989,11 @@ class SpecialDawsnBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (1 - 2 * x * result).conjugate(),)
         if not keep:
             node.x = node.result = FREED
@@ -1867,12 +2015,17 @@ class SpecialEllipeBackward0(OneEdge):
     __slots__ = ("m", "m_v")
     _saves = ("m",)
     _saves_tensors = ("m",)
+    _inputs = ("m",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        m = xp.load(node, node.m, node.m_v)
+        m = (
+            xp.load(node, node.m, node.m_v)
+            if type(node.m) is Tensor
+            else xp.load(node, *saved_input(node, "m"))
+        )
         return (grad * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6),)
 
     def run(node, xp, grad, keep):
@@ -1883,8 +2036,8 @@ class SpecialEllipeBackward0(OneEdge):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        else:
-            m = xp.load(node, m, node.m_v)
+        elif type(m) is not ndarray or node._edge0._rare is not None:
+            m = input_array(node, "m")
         results = (grad * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6),)
         if not keep:
             node.m = FREED
@@ -1904,13 +2057,22 @@ class SpecialEllipeincBackward0(TwoEdges):
     __slots__ = ("m", "m_v", "phi", "phi_v")
     _saves = ("phi", "m")
     _saves_tensors = ("phi", "m")
+    _inputs = ("phi", "m")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        phi = xp.load(node, node.phi, node.phi_v)
-        m = xp.load(node, node.m, node.m_v)
+        phi = (
+            xp.load(node, node.phi, node.phi_v)
+            if type(node.phi) is Tensor
+            else xp.load(node, *saved_input(node, "phi"))
+        )
+        m = (
+            xp.load(node, node.m, node.m_v)
+            if type(node.m) is Tensor
+            else xp.load(node, *saved_input(node, "m"))
+        )
         to_phi, to_m = node._edge0, node._edge1
         return (
             grad * xp.sqrt(1 - m * xp.sin(phi) ** 2) if to_phi is not None else None,
@@ -1925,8 +2087,8 @@ class SpecialEllipeincBackward0(TwoEdges):
             and (phi._meta is None or not phi._meta.detached)
         ):
             phi = phi._array
-        else:
-            phi = xp.load(node, phi, node.phi_v)
+        elif type(phi) is not ndarray or node._edge0._rare is not None:
+            phi = input_array(node, "phi")
         m = node.m
         if (
             type(m) is Tensor
@@ -1934,8 +2096,8 @@ class SpecialEllipeincBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        else:
-            m = xp.load(node, m, node.m_v)
+        elif type(m) is not ndarray or node._edge1._rare is not None:
+            m = input_array(node, "m")
         to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipeinc(phi, m)
@@ -1963,6 +2125,7 @@ class SpecialEllipjBackward0(TwoEdges):
     __slots__ = ("cn", "dn", "m", "m_v", "ph", "sn")
     _saves = ("m", "sn", "cn", "dn", "ph")
     _saves_tensors = ("m", "sn", "cn", "dn", "ph")
+    _inputs = ("u", "m")
     _outputs = 4
     _is_single = False
 
@@ -1974,7 +2137,11 @@ class SpecialEllipjBackward0(TwoEdges):
         grad_cn = grads[1]
         grad_dn = grads[2]
         grad_ph = grads[3]
-        m = xp.load(node, node.m, node.m_v)
+        m = (
+            xp.load(node, node.m, node.m_v)
+            if type(node.m) is Tensor
+            else xp.load(node, *saved_input(node, "m"))
+        )
         sn = xp.load_output(node, saved_output(node, "sn"))
         cn = xp.load_output(node, saved_output(node, "cn"))
         dn = xp.load_output(node, saved_output(node, "dn"))
@@ -2011,12 +2178,17 @@ class SpecialEllipkBackward0(OneEdge):
     __slots__ = ("m", "m_v")
     _saves = ("m",)
     _saves_tensors = ("m",)
+    _inputs = ("m",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        m = xp.load(node, node.m, node.m_v)
+        m = (
+            xp.load(node, node.m, node.m_v)
+            if type(node.m) is Tensor
+            else xp.load(node, *saved_input(node, "m"))
+        )
         return (grad * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6),)
 
     def run(node, xp, grad, keep):
@@ -2027,8 +2199,8 @@ class SpecialEllipkBackward0(OneEdge):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        else:
-            m = xp.load(node, m, node.m_v)
+        elif type(m) is not ndarray or node._edge0._rare is not None:
+            m = input_array(node, "m")
         results = (grad * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6),)
         if not keep:
             node.m = FREED
@@ -2048,13 +2220,22 @@ class SpecialEllipkincBackward0(TwoEdges):
     __slots__ = ("m", "m_v", "phi", "phi_v")
     _saves = ("phi", "m")
     _saves_tensors = ("phi", "m")
+    _inputs = ("phi", "m")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        phi = xp.load(node, node.phi, node.phi_v)
-        m = xp.load(node, node.m, node.m_v)
+        phi = (
+            xp.load(node, node.phi, node.phi_v)
+            if type(node.phi) is Tensor
+            else xp.load(node, *saved_input(node, "phi"))
+        )
+        m = (
+            xp.load(node, node.m, node.m_v)
+            if type(node.m) is Tensor
+            else xp.load(node, *saved_input(node, "m"))
+        )
         to_phi, to_m = node._edge0, node._edge1
         return (
             grad * (1 / xp.sqrt(1 - m * xp.sin(phi) ** 2)) if to_phi is not None else None,
@@ -2069,8 +2250,8 @@ class SpecialEllipkincBackward0(TwoEdges):
             and (phi._meta is None or not phi._meta.detached)
         ):
             phi = phi._array
-        else:
-            phi = xp.load(node, phi, node.phi_v)
+        elif type(phi) is not ndarray or node._edge0._rare is not None:
+            phi = input_array(node, "phi")
         m = node.m
         if (
             type(m) is Tensor
@@ -2078,8 +2259,8 @@ class SpecialEllipkincBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        else:
-            m = xp.load(node, m, node.m_v)
+        elif type(m) is not ndarray or node._edge1._rare is not None:
+            m = input_array(node, "m")
         to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * xp.slope_of_ellipkinc(phi, m)
@@ -2106,12 +2287,17 @@ class SpecialEllipkm1Backward0(OneEdge):
     __slots__ = ("p", "p_v")
     _saves = ("p",)
     _saves_tensors = ("p",)
+    _inputs = ("p",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        p = xp.load(node, node.p, node.p_v)
+        p = (
+            xp.load(node, node.p, node.p_v)
+            if type(node.p) is Tensor
+            else xp.load(node, *saved_input(node, "p"))
+        )
         return (grad * (-xp.special_elliprd(0.0, 1.0, p) / 6),)
 
     def run(node, xp, grad, keep):
@@ -2122,8 +2308,8 @@ class SpecialEllipkm1Backward0(OneEdge):
             and (p._meta is None or not p._meta.detached)
         ):
             p = p._array
-        else:
-            p = xp.load(node, p, node.p_v)
+        elif type(p) is not ndarray or node._edge0._rare is not None:
+            p = input_array(node, "p")
         results = (grad * (-xp.special_elliprd(0.0, 1.0, p) / 6),)
         if not keep:
             node.p = FREED
@@ -2143,13 +2329,22 @@ class SpecialElliprcBackward0(TwoEdges):
     __slots__ = ("x", "x_v", "y", "y_v")
     _saves = ("x", "y")
     _saves_tensors = ("x", "y")
+    _inputs = ("x", "y")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        y = xp.load(node, node.y, node.y_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(-xp.special_elliprd(y, y, x) / 6) if to_x is not None else None,
@@ -2164,8 +2359,8 @@ class SpecialElliprcBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         y = node.y
         if (
             type(y) is Tensor
@@ -2173,8 +2368,8 @@ class SpecialElliprcBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge1._rare is not None:
+            y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (-xp.special_elliprd(y, y, x) / 6).conjugate()
@@ -2203,7 +2398,7 @@ class SpecialElliprdBackward0(ManyEdges):
     __slots__ = ("result", "x", "x_v", "y", "y_v", "z", "z_v")
     _saves = ("x", "y", "z", "result")
     _saves_tensors = ("x", "y", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2259,8 +2454,8 @@ class SpecialElliprdBackward0(ManyEdges):
             grad_of_y = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = grad * xp.slope_of_elliprd_last(x, y, z, result).conjugate()
         else:
             grad_of_z = None
@@ -2458,7 +2653,7 @@ class SpecialElliprjBackward0(ManyEdges):
     __slots__ = ("p", "p_v", "result", "x", "x_v", "y", "y_v", "z", "z_v")
     _saves = ("x", "y", "z", "p", "result")
     _saves_tensors = ("x", "y", "z", "p", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2517,8 +2712,8 @@ class SpecialElliprjBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_x, to_y, to_z, to_p = node._edges
         if to_p is not None:
             grad_of_p = grad * xp.slope_of_elliprj_last(x, y, z, p, result).conjugate()
@@ -2556,12 +2751,17 @@ class SpecialEntrBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * (-xp.log(x) - 1),)
 
     def run(node, xp, grad, keep):
@@ -2572,8 +2772,8 @@ class SpecialEntrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (-xp.log(x) - 1),)
         if not keep:
             node.x = FREED
@@ -2592,13 +2792,18 @@ class SpecialErfBackward0(OneEdge):
     __slots__ = ("z", "z_v")
     _saves = ("z",)
     _saves_tensors = ("z",)
+    _inputs = ("z",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         return (grad * xp.conj(2 / 1.7724538509055159 * xp.exp(-z * z)),)
 
     def run(node, xp, grad, keep):
@@ -2609,8 +2814,8 @@ class SpecialErfBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         results = (grad * (2 / 1.7724538509055159 * xp.exp(-z * z)).conjugate(),)
         if not keep:
             node.z = FREED
@@ -2629,13 +2834,18 @@ class SpecialErfcBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.conj(-2 / 1.7724538509055159 * xp.exp(-x * x)),)
 
     def run(node, xp, grad, keep):
@@ -2646,8 +2856,8 @@ class SpecialErfcBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (-2 / 1.7724538509055159 * xp.exp(-x * x)).conjugate(),)
         if not keep:
             node.x = FREED
@@ -2666,7 +2876,7 @@ class SpecialErfcinvBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -2678,8 +2888,8 @@ class SpecialErfcinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (-1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
             node.result = FREED
@@ -2701,14 +2911,19 @@ class SpecialErfcxBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(2 * x * result - 2 / 1.7724538509055159),)
 
@@ -2720,11 +2935,11 @@ class SpecialErfcxBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),)
         if not keep:
             node.x = node.result = FREED
@@ -2746,13 +2961,18 @@ class SpecialErfiBackward0(OneEdge):
     __slots__ = ("z", "z_v")
     _saves = ("z",)
     _saves_tensors = ("z",)
+    _inputs = ("z",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         return (grad * xp.conj(2 / 1.7724538509055159 * xp.exp(z * z)),)
 
     def run(node, xp, grad, keep):
@@ -2763,8 +2983,8 @@ class SpecialErfiBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         results = (grad * (2 / 1.7724538509055159 * xp.exp(z * z)).conjugate(),)
         if not keep:
             node.z = FREED
@@ -2783,7 +3003,7 @@ class SpecialErfinvBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -2795,8 +3015,8 @@ class SpecialErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
             node.result = FREED
@@ -2819,12 +3039,29 @@ class SpecialEvalChebycBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyc in n") if to_n is not None else None,
@@ -2847,8 +3084,8 @@ class SpecialEvalChebycBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -2856,8 +3093,8 @@ class SpecialEvalChebycBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (
@@ -2884,12 +3121,29 @@ class SpecialEvalChebysBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebys in n") if to_n is not None else None,
@@ -2912,8 +3166,8 @@ class SpecialEvalChebysBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -2921,8 +3175,8 @@ class SpecialEvalChebysBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (
@@ -2949,12 +3203,29 @@ class SpecialEvalChebytBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyt in n") if to_n is not None else None,
@@ -2977,8 +3248,8 @@ class SpecialEvalChebytBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -2986,8 +3257,8 @@ class SpecialEvalChebytBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (xp.is_above(n) * (n * xp.special_eval_chebyu(xp.one_below(n), x))).conjugate()
@@ -3012,12 +3283,29 @@ class SpecialEvalChebyuBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_chebyu in n") if to_n is not None else None,
@@ -3041,8 +3329,8 @@ class SpecialEvalChebyuBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3050,8 +3338,8 @@ class SpecialEvalChebyuBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (
@@ -3244,12 +3532,29 @@ class SpecialEvalHermiteBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_hermite in n") if to_n is not None else None,
@@ -3272,8 +3577,8 @@ class SpecialEvalHermiteBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3281,8 +3586,8 @@ class SpecialEvalHermiteBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (2 * n * xp.special_eval_hermite(xp.maximum(n - 1, 0), x))
         else:
             grad_of_x = None
@@ -3304,12 +3609,29 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_hermitenorm in n") if to_n is not None else None,
@@ -3332,8 +3654,8 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3341,8 +3663,8 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (n * xp.special_eval_hermitenorm(xp.maximum(n - 1, 0), x))
         else:
             grad_of_x = None
@@ -3483,12 +3805,29 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_laguerre in n") if to_n is not None else None,
@@ -3511,8 +3850,8 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3520,8 +3859,8 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (-xp.special_eval_genlaguerre(n - 1, 1.0, x)).conjugate()
         else:
             grad_of_x = None
@@ -3543,12 +3882,29 @@ class SpecialEvalLegendreBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_legendre in n") if to_n is not None else None,
@@ -3571,8 +3927,8 @@ class SpecialEvalLegendreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3580,8 +3936,8 @@ class SpecialEvalLegendreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (xp.is_above(n) * xp.special_eval_gegenbauer(xp.one_below(n), 1.5, x)).conjugate()
@@ -3606,12 +3962,29 @@ class SpecialEvalShChebytBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyt in n") if to_n is not None else None,
@@ -3635,8 +4008,8 @@ class SpecialEvalShChebytBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3644,8 +4017,8 @@ class SpecialEvalShChebytBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (
@@ -3672,12 +4045,29 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_chebyu in n") if to_n is not None else None,
@@ -3703,8 +4093,8 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3712,8 +4102,8 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (
@@ -3856,12 +4246,29 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.eval_sh_legendre in n") if to_n is not None else None,
@@ -3887,8 +4294,8 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -3896,8 +4303,8 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = (
                 grad
                 * (
@@ -3924,13 +4331,18 @@ class SpecialExp1Backward0(OneEdge):
     __slots__ = ("z", "z_v")
     _saves = ("z",)
     _saves_tensors = ("z",)
+    _inputs = ("z",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         return (grad * xp.conj(-xp.exp(-z) / z),)
 
     def run(node, xp, grad, keep):
@@ -3941,8 +4353,8 @@ class SpecialExp1Backward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         results = (grad * (-xp.exp(-z) / z).conjugate(),)
         if not keep:
             node.z = FREED
@@ -3961,7 +4373,7 @@ class SpecialExp10Backward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -3973,8 +4385,8 @@ class SpecialExp10Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result * 2.302585092994046),)
         if not keep:
             node.result = FREED
@@ -3996,13 +4408,18 @@ class SpecialExpiBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.conj(xp.exp(x) / x),)
 
     def run(node, xp, grad, keep):
@@ -4013,8 +4430,8 @@ class SpecialExpiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (xp.exp(x) / x).conjugate(),)
         if not keep:
             node.x = FREED
@@ -4033,13 +4450,18 @@ class SpecialExpitBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result * xp.special_expit(-x)),)
 
@@ -4051,11 +4473,11 @@ class SpecialExpitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result * xp.special_expit(-x)),)
         if not keep:
             node.x = node.result = FREED
@@ -4078,13 +4500,30 @@ class SpecialExpnBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "result", "x", "x_v")
     _saves = ("n", "x", "result")
     _saves_tensors = ("n", "x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_x = node._edge0, node._edge1
         return (
@@ -4113,8 +4552,8 @@ class SpecialExpnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -4122,11 +4561,11 @@ class SpecialExpnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_x = grad * xp.where(
                 xp.trunc(n) == 0,
                 -result * (1 + 1 / x),
@@ -4154,12 +4593,17 @@ class SpecialExprelBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.slope_of_exprel(x),)
 
     def run(node, xp, grad, keep):
@@ -4170,8 +4614,8 @@ class SpecialExprelBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.slope_of_exprel(x),)
         if not keep:
             node.x = FREED
@@ -4340,7 +4784,7 @@ class SpecialFdtriBackward0(ManyEdges):
     __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "result")
     _saves = ("dfn", "dfd", "result")
     _saves_tensors = ("dfn", "dfd", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -4385,8 +4829,8 @@ class SpecialFdtriBackward0(ManyEdges):
             else:
                 dfd = xp.load(node, dfd, node.dfd_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
         else:
             grad_of_p = None
@@ -4410,6 +4854,7 @@ class SpecialFresnelBackward0(OneEdge):
     __slots__ = ("z", "z_v")
     _saves = ("z",)
     _saves_tensors = ("z",)
+    _inputs = ("z",)
     _outputs = 2
     _is_single = False
 
@@ -4419,7 +4864,11 @@ class SpecialFresnelBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad_s = grads[0]
         grad_c = grads[1]
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         return (
             grad_s * xp.conj(xp.sin(1.5707963267948966 * z * z))
             + grad_c * xp.conj(xp.cos(1.5707963267948966 * z * z)),
@@ -4438,13 +4887,18 @@ class SpecialGammaBackward0(OneEdge):
     __slots__ = ("result", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("z",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(result * xp.special_psi(z)),)
 
@@ -4456,11 +4910,11 @@ class SpecialGammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result * xp.special_psi(z)).conjugate(),)
         if not keep:
             node.z = node.result = FREED
@@ -4483,12 +4937,29 @@ class SpecialGammaincBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "x", "x_v")
     _saves = ("a", "x")
     _saves_tensors = ("a", "x")
+    _inputs = ("a", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        a = (
+            (
+                xp.load(node, node.a, node.a_v)
+                if type(node.a) is Tensor
+                else xp.load(node, *saved_input(node, "a"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammainc in a") if to_a is not None else None,
@@ -4509,8 +4980,8 @@ class SpecialGammaincBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            else:
-                a = xp.load(node, a, node.a_v)
+            elif type(a) is not ndarray or node._edge0._rare is not None:
+                a = input_array(node, "a")
             x = node.x
             if (
                 type(x) is Tensor
@@ -4518,8 +4989,8 @@ class SpecialGammaincBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * xp.density_of_gamma(a, x)
         else:
             grad_of_x = None
@@ -4541,12 +5012,29 @@ class SpecialGammainccBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "x", "x_v")
     _saves = ("a", "x")
     _saves_tensors = ("a", "x")
+    _inputs = ("a", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        a = (
+            (
+                xp.load(node, node.a, node.a_v)
+                if type(node.a) is Tensor
+                else xp.load(node, *saved_input(node, "a"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_a, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.gammaincc in a") if to_a is not None else None,
@@ -4567,8 +5055,8 @@ class SpecialGammainccBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            else:
-                a = xp.load(node, a, node.a_v)
+            elif type(a) is not ndarray or node._edge0._rare is not None:
+                a = input_array(node, "a")
             x = node.x
             if (
                 type(x) is Tensor
@@ -4576,8 +5064,8 @@ class SpecialGammainccBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * -xp.density_of_gamma(a, x)
         else:
             grad_of_x = None
@@ -4599,12 +5087,21 @@ class SpecialGammainccinvBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "result")
     _saves = ("a", "result")
     _saves_tensors = ("a", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("a", "y")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
+        a = (
+            (
+                xp.load(node, node.a, node.a_v)
+                if type(node.a) is Tensor
+                else xp.load(node, *saved_input(node, "a"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_y = node._edge0, node._edge1
         return (
@@ -4626,11 +5123,11 @@ class SpecialGammainccinvBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            else:
-                a = xp.load(node, a, node.a_v)
+            elif type(a) is not ndarray or node._edge0._rare is not None:
+                a = input_array(node, "a")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_gamma(a, result))
         else:
             grad_of_y = None
@@ -4655,12 +5152,21 @@ class SpecialGammaincinvBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "result")
     _saves = ("a", "result")
     _saves_tensors = ("a", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("a", "y")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
+        a = (
+            (
+                xp.load(node, node.a, node.a_v)
+                if type(node.a) is Tensor
+                else xp.load(node, *saved_input(node, "a"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_a, to_y = node._edge0, node._edge1
         return (
@@ -4682,11 +5188,11 @@ class SpecialGammaincinvBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            else:
-                a = xp.load(node, a, node.a_v)
+            elif type(a) is not ndarray or node._edge0._rare is not None:
+                a = input_array(node, "a")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_gamma(a, result))
         else:
             grad_of_y = None
@@ -4710,12 +5216,17 @@ class SpecialGammalnBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_psi(x),)
 
     def run(node, xp, grad, keep):
@@ -4726,8 +5237,8 @@ class SpecialGammalnBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_psi(x),)
         if not keep:
             node.x = FREED
@@ -4913,7 +5424,7 @@ class SpecialGdtriaBackward0(ManyEdges):
     __slots__ = ("b", "b_v", "result", "x", "x_v")
     _saves = ("b", "x", "result")
     _saves_tensors = ("b", "x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None:
@@ -4939,8 +5450,8 @@ class SpecialGdtriaBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_p, to_b, to_x = node._edges
         if to_b is not None:
             grad_of_b = xp.not_implemented("scipy.special.gdtria in b")
@@ -4985,7 +5496,7 @@ class SpecialGdtrixBackward0(ManyEdges):
     __slots__ = ("a", "a_v", "b", "b_v", "result")
     _saves = ("a", "b", "result")
     _saves_tensors = ("a", "b", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None:
@@ -5011,8 +5522,8 @@ class SpecialGdtrixBackward0(ManyEdges):
         else:
             a = xp.load(node, a, node.a_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_a, to_b, to_p = node._edges
         if to_a is not None:
             grad_of_a = grad * (-result / a)
@@ -5056,12 +5567,29 @@ class SpecialHankel1Backward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel1 in v") if to_v is not None else None,
@@ -5084,8 +5612,8 @@ class SpecialHankel1Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -5093,8 +5621,8 @@ class SpecialHankel1Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = (
                 grad
                 * ((xp.special_hankel1(v - 1, z) - xp.special_hankel1(v + 1, z)) / 2).conjugate()
@@ -5119,13 +5647,30 @@ class SpecialHankel1EBackward0(TwoEdges):
     __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -5152,8 +5697,8 @@ class SpecialHankel1EBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -5161,11 +5706,11 @@ class SpecialHankel1EBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = (
                 grad
                 * (
@@ -5196,12 +5741,29 @@ class SpecialHankel2Backward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hankel2 in v") if to_v is not None else None,
@@ -5224,8 +5786,8 @@ class SpecialHankel2Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -5233,8 +5795,8 @@ class SpecialHankel2Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = (
                 grad
                 * ((xp.special_hankel2(v - 1, z) - xp.special_hankel2(v + 1, z)) / 2).conjugate()
@@ -5259,13 +5821,30 @@ class SpecialHankel2EBackward0(TwoEdges):
     __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -5292,8 +5871,8 @@ class SpecialHankel2EBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -5301,11 +5880,11 @@ class SpecialHankel2EBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = (
                 grad
                 * (
@@ -5336,13 +5915,22 @@ class SpecialHuberBackward0(TwoEdges):
     __slots__ = ("delta", "delta_v", "r", "r_v")
     _saves = ("delta", "r")
     _saves_tensors = ("delta", "r")
+    _inputs = ("delta", "r")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        delta = xp.load(node, node.delta, node.delta_v)
-        r = xp.load(node, node.r, node.r_v)
+        delta = (
+            xp.load(node, node.delta, node.delta_v)
+            if type(node.delta) is Tensor
+            else xp.load(node, *saved_input(node, "delta"))
+        )
+        r = (
+            xp.load(node, node.r, node.r_v)
+            if type(node.r) is Tensor
+            else xp.load(node, *saved_input(node, "r"))
+        )
         to_delta, to_r = node._edge0, node._edge1
         return (
             grad * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
@@ -5361,8 +5949,8 @@ class SpecialHuberBackward0(TwoEdges):
             and (delta._meta is None or not delta._meta.detached)
         ):
             delta = delta._array
-        else:
-            delta = xp.load(node, delta, node.delta_v)
+        elif type(delta) is not ndarray or node._edge0._rare is not None:
+            delta = input_array(node, "delta")
         r = node.r
         if (
             type(r) is Tensor
@@ -5370,8 +5958,8 @@ class SpecialHuberBackward0(TwoEdges):
             and (r._meta is None or not r._meta.detached)
         ):
             r = r._array
-        else:
-            r = xp.load(node, r, node.r_v)
+        elif type(r) is not ndarray or node._edge1._rare is not None:
+            r = input_array(node, "r")
         to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             grad_of_delta = grad * xp.where(xp.abs(r) <= delta, 0, xp.abs(r) - delta)
@@ -5399,12 +5987,29 @@ class SpecialHyp0F1Backward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.hyp0f1 in v") if to_v is not None else None,
@@ -5425,8 +6030,8 @@ class SpecialHyp0F1Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -5434,8 +6039,8 @@ class SpecialHyp0F1Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = grad * (xp.special_hyp0f1(v + 1, z) / v).conjugate()
         else:
             grad_of_z = None
@@ -5703,12 +6308,17 @@ class SpecialI0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_i1(x),)
 
     def run(node, xp, grad, keep):
@@ -5719,8 +6329,8 @@ class SpecialI0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_i1(x),)
         if not keep:
             node.x = FREED
@@ -5739,13 +6349,18 @@ class SpecialI0EBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (xp.special_i1e(x) - xp.sign(x) * result),)
 
@@ -5757,11 +6372,11 @@ class SpecialI0EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (xp.special_i1e(x) - xp.sign(x) * result),)
         if not keep:
             node.x = node.result = FREED
@@ -5783,12 +6398,17 @@ class SpecialI1Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2),)
 
     def run(node, xp, grad, keep):
@@ -5799,8 +6419,8 @@ class SpecialI1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2),)
         if not keep:
             node.x = FREED
@@ -5819,13 +6439,18 @@ class SpecialI1EBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result),)
 
@@ -5837,11 +6462,11 @@ class SpecialI1EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result),)
         if not keep:
             node.x = node.result = FREED
@@ -5864,13 +6489,18 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
     __slots__ = ("lmbda", "lmbda_v", "result")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("y", "lmbda")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        lmbda = xp.load(node, node.lmbda, node.lmbda_v)
+        lmbda = (
+            xp.load(node, node.lmbda, node.lmbda_v)
+            if type(node.lmbda) is Tensor
+            else xp.load(node, *saved_input(node, "lmbda"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_y, to_lmbda = node._edge0, node._edge1
         return (
@@ -5888,11 +6518,11 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        else:
-            lmbda = xp.load(node, lmbda, node.lmbda_v)
+        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+            lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
@@ -5925,13 +6555,18 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
     __slots__ = ("lmbda", "lmbda_v", "result")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("y", "lmbda")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        lmbda = xp.load(node, node.lmbda, node.lmbda_v)
+        lmbda = (
+            xp.load(node, node.lmbda, node.lmbda_v)
+            if type(node.lmbda) is Tensor
+            else xp.load(node, *saved_input(node, "lmbda"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_y, to_lmbda = node._edge0, node._edge1
         return (
@@ -5949,11 +6584,11 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        else:
-            lmbda = xp.load(node, lmbda, node.lmbda_v)
+        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+            lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * (
@@ -5985,6 +6620,7 @@ class SpecialIt2I0K0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -5993,7 +6629,11 @@ class SpecialIt2I0K0Backward0(OneEdge):
             return (None,)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (
             xp.by_outputs(grad_ii0, xp.minus_one_quotient(x, 1), grad_ik0, -xp.special_k0(x) / x),
         )
@@ -6011,6 +6651,7 @@ class SpecialIt2J0Y0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -6019,7 +6660,11 @@ class SpecialIt2J0Y0Backward0(OneEdge):
             return (None,)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (
             xp.by_outputs(grad_ij0, xp.minus_one_quotient(x, -1), grad_iy0, -xp.special_y0(x) / x),
         )
@@ -6037,12 +6682,17 @@ class SpecialIt2Struve0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * (-xp.special_struve(0, x) / x),)
 
     def run(node, xp, grad, keep):
@@ -6053,8 +6703,8 @@ class SpecialIt2Struve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (-xp.special_struve(0, x) / x),)
         if not keep:
             node.x = FREED
@@ -6073,6 +6723,7 @@ class SpecialItairyBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _outputs = 4
     _is_single = False
 
@@ -6084,7 +6735,11 @@ class SpecialItairyBackward0(OneEdge):
         grad_bpt = grads[1]
         grad_ant = grads[2]
         grad_bnt = grads[3]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (
             grad_apt * xp.special_airy(x)[0]
             + grad_bpt * xp.special_airy(x)[2]
@@ -6105,6 +6760,7 @@ class SpecialIti0K0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -6113,7 +6769,11 @@ class SpecialIti0K0Backward0(OneEdge):
             return (None,)
         grad_ii0 = grads[0]
         grad_ik0 = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (xp.by_outputs(grad_ii0, xp.special_i0(x), grad_ik0, xp.special_k0(x)),)
 
     def release(node):
@@ -6129,6 +6789,7 @@ class SpecialItj0Y0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -6137,7 +6798,11 @@ class SpecialItj0Y0Backward0(OneEdge):
             return (None,)
         grad_ij0 = grads[0]
         grad_iy0 = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (xp.by_outputs(grad_ij0, xp.special_j0(x), grad_iy0, xp.special_y0(x)),)
 
     def release(node):
@@ -6153,12 +6818,17 @@ class SpecialItmodstruve0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_modstruve(0, x),)
 
     def run(node, xp, grad, keep):
@@ -6169,8 +6839,8 @@ class SpecialItmodstruve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_modstruve(0, x),)
         if not keep:
             node.x = FREED
@@ -6189,12 +6859,17 @@ class SpecialItstruve0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_struve(0, x),)
 
     def run(node, xp, grad, keep):
@@ -6205,8 +6880,8 @@ class SpecialItstruve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_struve(0, x),)
         if not keep:
             node.x = FREED
@@ -6226,12 +6901,29 @@ class SpecialIvBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.iv in v") if to_v is not None else None,
@@ -6254,8 +6946,8 @@ class SpecialIvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -6263,8 +6955,8 @@ class SpecialIvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2).conjugate()
         else:
             grad_of_z = None
@@ -6286,13 +6978,30 @@ class SpecialIveBackward0(TwoEdges):
     __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -6324,8 +7033,8 @@ class SpecialIveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -6333,11 +7042,11 @@ class SpecialIveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = grad * (
                 (
                     xp.special_ive(v - 1, xp.of_real(z, "scipy.special.ive"))
@@ -6368,12 +7077,17 @@ class SpecialJ0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * -xp.special_j1(x),)
 
     def run(node, xp, grad, keep):
@@ -6384,8 +7098,8 @@ class SpecialJ0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * -xp.special_j1(x),)
         if not keep:
             node.x = FREED
@@ -6404,12 +7118,17 @@ class SpecialJ1Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2),)
 
     def run(node, xp, grad, keep):
@@ -6420,8 +7139,8 @@ class SpecialJ1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2),)
         if not keep:
             node.x = FREED
@@ -6441,12 +7160,29 @@ class SpecialJvBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.jv in v") if to_v is not None else None,
@@ -6469,8 +7205,8 @@ class SpecialJvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -6478,8 +7214,8 @@ class SpecialJvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2).conjugate()
         else:
             grad_of_z = None
@@ -6501,12 +7237,29 @@ class SpecialJveBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.jve in v") if to_v is not None else None,
@@ -6536,8 +7289,8 @@ class SpecialJveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -6545,8 +7298,8 @@ class SpecialJveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = grad * (
                 (
                     xp.special_jve(v - 1, xp.of_real(z, "scipy.special.jve"))
@@ -6573,12 +7326,17 @@ class SpecialK0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * -xp.special_k1(x),)
 
     def run(node, xp, grad, keep):
@@ -6589,8 +7347,8 @@ class SpecialK0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * -xp.special_k1(x),)
         if not keep:
             node.x = FREED
@@ -6609,13 +7367,18 @@ class SpecialK0EBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result - xp.special_k1e(x)),)
 
@@ -6627,11 +7390,11 @@ class SpecialK0EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result - xp.special_k1e(x)),)
         if not keep:
             node.x = node.result = FREED
@@ -6653,13 +7416,18 @@ class SpecialK1Backward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (-xp.special_k0(x) - result / x),)
 
@@ -6671,11 +7439,11 @@ class SpecialK1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (-xp.special_k0(x) - result / x),)
         if not keep:
             node.x = node.result = FREED
@@ -6697,13 +7465,18 @@ class SpecialK1EBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (result - xp.special_k0e(x) - result / x),)
 
@@ -6715,11 +7488,11 @@ class SpecialK1EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result - xp.special_k0e(x) - result / x),)
         if not keep:
             node.x = node.result = FREED
@@ -6741,12 +7514,17 @@ class SpecialKeiBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_keip(x),)
 
     def run(node, xp, grad, keep):
@@ -6757,8 +7535,8 @@ class SpecialKeiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_keip(x),)
         if not keep:
             node.x = FREED
@@ -6777,13 +7555,18 @@ class SpecialKeipBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (xp.special_ker(x) - result / x),)
 
@@ -6795,11 +7578,11 @@ class SpecialKeipBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (xp.special_ker(x) - result / x),)
         if not keep:
             node.x = node.result = FREED
@@ -6821,6 +7604,7 @@ class SpecialKelvinBackward0(OneEdge):
     __slots__ = ("be", "bep", "ke", "kep", "x", "x_v")
     _saves = ("x", "be", "ke", "bep", "kep")
     _saves_tensors = ("x", "be", "ke", "bep", "kep")
+    _inputs = ("x",)
     _outputs = 4
     _is_single = False
 
@@ -6831,7 +7615,11 @@ class SpecialKelvinBackward0(OneEdge):
         grad_ke = grads[1]
         grad_bep = grads[2]
         grad_kep = grads[3]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         be = xp.load_output(node, saved_output(node, "be"))
         ke = xp.load_output(node, saved_output(node, "ke"))
         bep = xp.load_output(node, saved_output(node, "bep"))
@@ -6868,12 +7656,17 @@ class SpecialKerBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_kerp(x),)
 
     def run(node, xp, grad, keep):
@@ -6884,8 +7677,8 @@ class SpecialKerBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_kerp(x),)
         if not keep:
             node.x = FREED
@@ -6904,13 +7697,18 @@ class SpecialKerpBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (-xp.special_kei(x) - result / x),)
 
@@ -6922,11 +7720,11 @@ class SpecialKerpBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (-xp.special_kei(x) - result / x),)
         if not keep:
             node.x = node.result = FREED
@@ -6949,13 +7747,22 @@ class SpecialKlDivBackward0(TwoEdges):
     __slots__ = ("x", "x_v", "y", "y_v")
     _saves = ("x", "y")
     _saves_tensors = ("x", "y")
+    _inputs = ("x", "y")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        y = xp.load(node, node.y, node.y_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.log(x / y) if to_x is not None else None,
@@ -6970,8 +7777,8 @@ class SpecialKlDivBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         y = node.y
         if (
             type(y) is Tensor
@@ -6979,8 +7786,8 @@ class SpecialKlDivBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge1._rare is not None:
+            y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log(x / y)
@@ -7008,12 +7815,29 @@ class SpecialKnBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kn in n") if to_n is not None else None,
@@ -7037,8 +7861,8 @@ class SpecialKnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -7046,8 +7870,8 @@ class SpecialKnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (
                 -(xp.special_kn(xp.abs(xp.trunc(n) - 1), x) + xp.special_kn(xp.trunc(n) + 1, x)) / 2
             )
@@ -7070,7 +7894,7 @@ class SpecialKolmogiBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -7081,8 +7905,8 @@ class SpecialKolmogiBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (1 / xp.slope_of_kolmogorov(result)),)
         if not keep:
             node.result = FREED
@@ -7104,12 +7928,17 @@ class SpecialKolmogorovBackward0(OneEdge):
     __slots__ = ("y", "y_v")
     _saves = ("y",)
     _saves_tensors = ("y",)
+    _inputs = ("y",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        y = xp.load(node, node.y, node.y_v)
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         return (grad * xp.slope_of_kolmogorov(y),)
 
     def run(node, xp, grad, keep):
@@ -7120,8 +7949,8 @@ class SpecialKolmogorovBackward0(OneEdge):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge0._rare is not None:
+            y = input_array(node, "y")
         results = (grad * xp.slope_of_kolmogorov(y),)
         if not keep:
             node.y = FREED
@@ -7141,12 +7970,29 @@ class SpecialKvBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.kv in v") if to_v is not None else None,
@@ -7169,8 +8015,8 @@ class SpecialKvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -7178,8 +8024,8 @@ class SpecialKvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = (
                 grad * (-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2).conjugate()
             )
@@ -7203,13 +8049,30 @@ class SpecialKveBackward0(TwoEdges):
     __slots__ = ("result", "v", "v_v", "z", "z_v")
     _saves = ("v", "z", "result")
     _saves_tensors = ("v", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_v, to_z = node._edge0, node._edge1
         return (
@@ -7233,8 +8096,8 @@ class SpecialKveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -7242,11 +8105,11 @@ class SpecialKveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = (
                 grad
                 * (result - (xp.special_kve(v - 1, z) + xp.special_kve(v + 1, z)) / 2).conjugate()
@@ -7275,7 +8138,7 @@ class SpecialLambertwBackward0(ManyEdges):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[1] is None and node._edges[2] is None:
@@ -7300,8 +8163,8 @@ class SpecialLambertwBackward0(ManyEdges):
             grad_of_tol = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = grad * (xp.exp(-result) / (1 + result)).conjugate()
         else:
             grad_of_z = None
@@ -7325,12 +8188,17 @@ class SpecialLogExpitBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.special_expit(-x),)
 
     def run(node, xp, grad, keep):
@@ -7341,8 +8209,8 @@ class SpecialLogExpitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * xp.special_expit(-x),)
         if not keep:
             node.x = FREED
@@ -7361,14 +8229,19 @@ class SpecialLogNdtrBackward0(OneEdge):
     __slots__ = ("result", "x", "x_v")
     _saves = ("x", "result")
     _saves_tensors = ("x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(xp.exp(-x * x / 2 - result) / 2.5066282746310002),)
 
@@ -7380,11 +8253,11 @@ class SpecialLogNdtrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),)
         if not keep:
             node.x = node.result = FREED
@@ -7408,7 +8281,7 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
     __slots__ = ("a", "a_v", "b", "b_v", "result", "x", "x_v")
     _saves = ("a", "b", "x", "result")
     _saves_tensors = ("a", "b", "x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -7469,8 +8342,8 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_x = grad * xp.exp(xp.special_log_wright_bessel(a, a + b, x) - result)
         else:
             grad_of_x = None
@@ -7494,12 +8367,17 @@ class SpecialLoggammaBackward0(OneEdge):
     __slots__ = ("z", "z_v")
     _saves = ("z",)
     _saves_tensors = ("z",)
+    _inputs = ("z",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         return (grad * xp.conj(xp.special_psi(z)),)
 
     def run(node, xp, grad, keep):
@@ -7510,8 +8388,8 @@ class SpecialLoggammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         results = (grad * xp.special_psi(z).conjugate(),)
         if not keep:
             node.z = FREED
@@ -7530,13 +8408,18 @@ class SpecialLogitBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * (1 / (x * (1 - x))),)
 
     def run(node, xp, grad, keep):
@@ -7547,8 +8430,8 @@ class SpecialLogitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (1 / (x * (1 - x))),)
         if not keep:
             node.x = FREED
@@ -7569,7 +8452,7 @@ class SpecialLpmvBackward0(ManyEdges):
     __slots__ = ("m", "m_v", "result", "v", "v_v", "x", "x_v")
     _saves = ("m", "v", "x", "result")
     _saves_tensors = ("m", "v", "x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -7627,8 +8510,8 @@ class SpecialLpmvBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_x = grad * (
                 ((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x)
             )
@@ -8000,6 +8883,7 @@ class SpecialModfresnelmBackward0(OneEdge):
     __slots__ = ("k", "x", "x_v")
     _saves = ("x", "k")
     _saves_tensors = ("x", "k")
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -8009,7 +8893,11 @@ class SpecialModfresnelmBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad_f = grads[0]
         grad_k = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         k = xp.load_output(node, saved_output(node, "k"))
         return (
             grad_f * xp.conj(-xp.exp(-1j * x * x))
@@ -8032,6 +8920,7 @@ class SpecialModfresnelpBackward0(OneEdge):
     __slots__ = ("k", "x", "x_v")
     _saves = ("x", "k")
     _saves_tensors = ("x", "k")
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -8041,7 +8930,11 @@ class SpecialModfresnelpBackward0(OneEdge):
         grads = xp.materialize(node, grads)
         grad_f = grads[0]
         grad_k = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         k = xp.load_output(node, saved_output(node, "k"))
         return (
             grad_f * xp.conj(-xp.exp(1j * x * x))
@@ -8065,12 +8958,29 @@ class SpecialModstruveBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "x", "x_v")
     _saves = ("v", "x")
     _saves_tensors = ("v", "x")
+    _inputs = ("v", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.modstruve in v") if to_v is not None else None,
@@ -8101,8 +9011,8 @@ class SpecialModstruveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             x = node.x
             if (
                 type(x) is Tensor
@@ -8110,8 +9020,8 @@ class SpecialModstruveBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (
                 (
                     xp.special_modstruve(v - 1, x)
@@ -8293,7 +9203,7 @@ class SpecialNbdtriBackward0(ManyEdges):
     __slots__ = ("k", "k_v", "n", "n_v", "result")
     _saves = ("k", "n", "result")
     _saves_tensors = ("k", "n", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -8340,8 +9250,8 @@ class SpecialNbdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
         else:
             grad_of_y = None
@@ -8458,7 +9368,7 @@ class SpecialNcfdtriBackward0(ManyEdges):
     __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "nc", "nc_v", "result")
     _saves = ("dfn", "dfd", "nc", "result")
     _saves_tensors = ("dfn", "dfd", "nc", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -8507,8 +9417,8 @@ class SpecialNcfdtriBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_dfn, to_dfd, to_nc, to_p = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtri in dfd")
@@ -8551,7 +9461,7 @@ class SpecialNcfdtrincBackward0(ManyEdges):
     __slots__ = ("dfd", "dfd_v", "dfn", "dfn_v", "f", "f_v", "result")
     _saves = ("dfn", "dfd", "f", "result")
     _saves_tensors = ("dfn", "dfd", "f", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -8605,8 +9515,8 @@ class SpecialNcfdtrincBackward0(ManyEdges):
         else:
             f = xp.load(node, f, node.f_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_dfn, to_dfd, to_p, to_f = node._edges
         if to_dfd is not None:
             grad_of_dfd = xp.not_implemented("scipy.special.ncfdtrinc in dfd")
@@ -8725,7 +9635,7 @@ class SpecialNctdtritBackward0(ManyEdges):
     __slots__ = ("df", "df_v", "nc", "nc_v", "result")
     _saves = ("df", "nc", "result")
     _saves_tensors = ("df", "nc", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
 
     def backward(node, xp, grad):
         if grad is None and node._edges[0] is None and node._edges[1] is None:
@@ -8770,8 +9680,8 @@ class SpecialNctdtritBackward0(ManyEdges):
             else:
                 nc = xp.load(node, nc, node.nc_v)
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_t(df, nc, result))
         else:
             grad_of_p = None
@@ -8795,13 +9705,18 @@ class SpecialNdtrBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * xp.conj(xp.exp(-x * x / 2) / 2.5066282746310002),)
 
     def run(node, xp, grad, keep):
@@ -8812,8 +9727,8 @@ class SpecialNdtrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (xp.exp(-x * x / 2) / 2.5066282746310002).conjugate(),)
         if not keep:
             node.x = FREED
@@ -8832,7 +9747,7 @@ class SpecialNdtriBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -8844,8 +9759,8 @@ class SpecialNdtriBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (2.5066282746310002 * xp.exp(result * result / 2)),)
         if not keep:
             node.result = FREED
@@ -8867,14 +9782,19 @@ class SpecialNdtriExpBackward0(OneEdge):
     __slots__ = ("result", "y", "y_v")
     _saves = ("y", "result")
     _saves_tensors = ("y", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("y",)
     _is_exact = True
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        y = xp.load(node, node.y, node.y_v)
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),)
 
@@ -8886,11 +9806,11 @@ class SpecialNdtriExpBackward0(OneEdge):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge0._rare is not None:
+            y = input_array(node, "y")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),)
         if not keep:
             node.y = node.result = FREED
@@ -8914,7 +9834,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
     __slots__ = ("result", "std", "std_v", "x", "x_v")
     _saves = ("std", "x", "result")
     _saves_tensors = ("std", "x", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -8952,8 +9872,8 @@ class SpecialNrdtrimnBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_p, to_std, to_x = node._edges
         if to_p is not None:
             grad_of_p = grad * (-2.5066282746310002 * std * xp.exp(((x - result) / std) ** 2 / 2))
@@ -8989,7 +9909,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
     __slots__ = ("mn", "mn_v", "p", "p_v", "result", "x", "x_v")
     _saves = ("mn", "x", "p", "result")
     _saves_tensors = ("mn", "x", "p", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9034,8 +9954,8 @@ class SpecialNrdtrisdBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_mn, to_p, to_x = node._edges
         if to_mn is not None:
             grad_of_mn = grad * (-result / (x - mn))
@@ -9429,13 +10349,22 @@ class SpecialOwensTBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "h", "h_v")
     _saves = ("h", "a")
     _saves_tensors = ("h", "a")
+    _inputs = ("h", "a")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        h = xp.load(node, node.h, node.h_v)
-        a = xp.load(node, node.a, node.a_v)
+        h = (
+            xp.load(node, node.h, node.h_v)
+            if type(node.h) is Tensor
+            else xp.load(node, *saved_input(node, "h"))
+        )
+        a = (
+            xp.load(node, node.a, node.a_v)
+            if type(node.a) is Tensor
+            else xp.load(node, *saved_input(node, "a"))
+        )
         to_h, to_a = node._edge0, node._edge1
         return (
             grad
@@ -9459,8 +10388,8 @@ class SpecialOwensTBackward0(TwoEdges):
             and (h._meta is None or not h._meta.detached)
         ):
             h = h._array
-        else:
-            h = xp.load(node, h, node.h_v)
+        elif type(h) is not ndarray or node._edge0._rare is not None:
+            h = input_array(node, "h")
         a = node.a
         if (
             type(a) is Tensor
@@ -9468,8 +10397,8 @@ class SpecialOwensTBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        else:
-            a = xp.load(node, a, node.a_v)
+        elif type(a) is not ndarray or node._edge1._rare is not None:
+            a = input_array(node, "a")
         to_h, to_a = node._edge0, node._edge1
         if to_a is not None:
             grad_of_a = grad * (
@@ -9503,6 +10432,7 @@ class SpecialPbdvBackward0(TwoEdges):
     __slots__ = ("d", "dp", "v", "v_v", "x", "x_v")
     _saves = ("v", "x", "d", "dp")
     _saves_tensors = ("v", "x", "d", "dp")
+    _inputs = ("v", "x")
     _outputs = 2
     _is_single = False
 
@@ -9512,8 +10442,24 @@ class SpecialPbdvBackward0(TwoEdges):
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         d = xp.load_output(node, saved_output(node, "d"))
         dp = xp.load_output(node, saved_output(node, "dp"))
         to_v, to_x = node._edge0, node._edge1
@@ -9540,6 +10486,7 @@ class SpecialPbvvBackward0(TwoEdges):
     __slots__ = ("d", "dp", "v", "v_v", "x", "x_v")
     _saves = ("v", "x", "d", "dp")
     _saves_tensors = ("v", "x", "d", "dp")
+    _inputs = ("v", "x")
     _outputs = 2
     _is_single = False
 
@@ -9549,8 +10496,24 @@ class SpecialPbvvBackward0(TwoEdges):
         grads = xp.materialize(node, grads)
         grad_d = grads[0]
         grad_dp = grads[1]
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         d = xp.load_output(node, saved_output(node, "d"))
         dp = xp.load_output(node, saved_output(node, "dp"))
         to_v, to_x = node._edge0, node._edge1
@@ -9577,6 +10540,7 @@ class SpecialPbwaBackward0(TwoEdges):
     __slots__ = ("a", "a_v", "w", "wp", "x", "x_v")
     _saves = ("a", "x", "w", "wp")
     _saves_tensors = ("a", "x", "w", "wp")
+    _inputs = ("a", "x")
     _outputs = 2
     _is_single = False
 
@@ -9586,8 +10550,24 @@ class SpecialPbwaBackward0(TwoEdges):
         grads = xp.materialize(node, grads)
         grad_w = grads[0]
         grad_wp = grads[1]
-        a = xp.load(node, node.a, node.a_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        a = (
+            (
+                xp.load(node, node.a, node.a_v)
+                if type(node.a) is Tensor
+                else xp.load(node, *saved_input(node, "a"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         w = xp.load_output(node, saved_output(node, "w"))
         wp = xp.load_output(node, saved_output(node, "wp"))
         to_a, to_x = node._edge0, node._edge1
@@ -9614,12 +10594,29 @@ class SpecialPdtrBackward0(TwoEdges):
     __slots__ = ("k", "k_v", "m", "m_v")
     _saves = ("k", "m")
     _saves_tensors = ("k", "m")
+    _inputs = ("k", "m")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        k = xp.load(node, node.k, node.k_v) if node._edge1 is not None else None
-        m = xp.load(node, node.m, node.m_v) if node._edge1 is not None else None
+        k = (
+            (
+                xp.load(node, node.k, node.k_v)
+                if type(node.k) is Tensor
+                else xp.load(node, *saved_input(node, "k"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        m = (
+            (
+                xp.load(node, node.m, node.m_v)
+                if type(node.m) is Tensor
+                else xp.load(node, *saved_input(node, "m"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_k, to_m = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtr in k") if to_k is not None else None,
@@ -9640,8 +10637,8 @@ class SpecialPdtrBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            else:
-                k = xp.load(node, k, node.k_v)
+            elif type(k) is not ndarray or node._edge0._rare is not None:
+                k = input_array(node, "k")
             m = node.m
             if (
                 type(m) is Tensor
@@ -9649,8 +10646,8 @@ class SpecialPdtrBackward0(TwoEdges):
                 and (m._meta is None or not m._meta.detached)
             ):
                 m = m._array
-            else:
-                m = xp.load(node, m, node.m_v)
+            elif type(m) is not ndarray or node._edge1._rare is not None:
+                m = input_array(node, "m")
             grad_of_m = grad * -xp.density_of_gamma(xp.floor(k) + 1, m)
         else:
             grad_of_m = None
@@ -9672,12 +10669,29 @@ class SpecialPdtrcBackward0(TwoEdges):
     __slots__ = ("k", "k_v", "m", "m_v")
     _saves = ("k", "m")
     _saves_tensors = ("k", "m")
+    _inputs = ("k", "m")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        k = xp.load(node, node.k, node.k_v) if node._edge1 is not None else None
-        m = xp.load(node, node.m, node.m_v) if node._edge1 is not None else None
+        k = (
+            (
+                xp.load(node, node.k, node.k_v)
+                if type(node.k) is Tensor
+                else xp.load(node, *saved_input(node, "k"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        m = (
+            (
+                xp.load(node, node.m, node.m_v)
+                if type(node.m) is Tensor
+                else xp.load(node, *saved_input(node, "m"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_k, to_m = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.pdtrc in k") if to_k is not None else None,
@@ -9698,8 +10712,8 @@ class SpecialPdtrcBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            else:
-                k = xp.load(node, k, node.k_v)
+            elif type(k) is not ndarray or node._edge0._rare is not None:
+                k = input_array(node, "k")
             m = node.m
             if (
                 type(m) is Tensor
@@ -9707,8 +10721,8 @@ class SpecialPdtrcBackward0(TwoEdges):
                 and (m._meta is None or not m._meta.detached)
             ):
                 m = m._array
-            else:
-                m = xp.load(node, m, node.m_v)
+            elif type(m) is not ndarray or node._edge1._rare is not None:
+                m = input_array(node, "m")
             grad_of_m = grad * xp.density_of_gamma(xp.floor(k) + 1, m)
         else:
             grad_of_m = None
@@ -9730,12 +10744,21 @@ class SpecialPdtriBackward0(TwoEdges):
     __slots__ = ("k", "k_v", "result")
     _saves = ("k", "result")
     _saves_tensors = ("k", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("k", "y")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        k = xp.load(node, node.k, node.k_v) if node._edge1 is not None else None
+        k = (
+            (
+                xp.load(node, node.k, node.k_v)
+                if type(node.k) is Tensor
+                else xp.load(node, *saved_input(node, "k"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_k, to_y = node._edge0, node._edge1
         return (
@@ -9759,11 +10782,11 @@ class SpecialPdtriBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            else:
-                k = xp.load(node, k, node.k_v)
+            elif type(k) is not ndarray or node._edge0._rare is not None:
+                k = input_array(node, "k")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
         else:
             grad_of_y = None
@@ -9788,14 +10811,23 @@ class SpecialPochBackward0(TwoEdges):
     __slots__ = ("m", "m_v", "result", "z", "z_v")
     _saves = ("z", "m", "result")
     _saves_tensors = ("z", "m", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("z", "m")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        z = xp.load(node, node.z, node.z_v)
-        m = xp.load(node, node.m, node.m_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
+        m = (
+            xp.load(node, node.m, node.m_v)
+            if type(node.m) is Tensor
+            else xp.load(node, *saved_input(node, "m"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_z, to_m = node._edge0, node._edge1
         return (
@@ -9813,8 +10845,8 @@ class SpecialPochBackward0(TwoEdges):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         m = node.m
         if (
             type(m) is Tensor
@@ -9822,11 +10854,11 @@ class SpecialPochBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        else:
-            m = xp.load(node, m, node.m_v)
+        elif type(m) is not ndarray or node._edge1._rare is not None:
+            m = input_array(node, "m")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_z, to_m = node._edge0, node._edge1
         if to_m is not None:
             grad_of_m = grad * (result * xp.special_psi(z + m))
@@ -9857,14 +10889,23 @@ class SpecialPowm1Backward0(TwoEdges):
     __slots__ = ("result", "x", "x_v", "y", "y_v")
     _saves = ("x", "y", "result")
     _saves_tensors = ("x", "y", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x", "y")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        y = xp.load(node, node.y, node.y_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_x, to_y = node._edge0, node._edge1
         return (
@@ -9880,8 +10921,8 @@ class SpecialPowm1Backward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         y = node.y
         if (
             type(y) is Tensor
@@ -9889,8 +10930,8 @@ class SpecialPowm1Backward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge1._rare is not None:
+            y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.slope_of_base(x, y)
@@ -9898,8 +10939,8 @@ class SpecialPowm1Backward0(TwoEdges):
             grad_of_x = None
         if to_y is not None:
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_y = grad * xp.slope_of_exponent(x, y, result + 1)
         else:
             grad_of_y = None
@@ -10271,14 +11312,23 @@ class SpecialPseudoHuberBackward0(TwoEdges):
     __slots__ = ("delta", "delta_v", "r", "r_v", "result")
     _saves = ("delta", "r", "result")
     _saves_tensors = ("delta", "r", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("delta", "r")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        delta = xp.load(node, node.delta, node.delta_v)
-        r = xp.load(node, node.r, node.r_v)
+        delta = (
+            xp.load(node, node.delta, node.delta_v)
+            if type(node.delta) is Tensor
+            else xp.load(node, *saved_input(node, "delta"))
+        )
+        r = (
+            xp.load(node, node.r, node.r_v)
+            if type(node.r) is Tensor
+            else xp.load(node, *saved_input(node, "r"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_delta, to_r = node._edge0, node._edge1
         return (
@@ -10296,8 +11346,8 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             and (delta._meta is None or not delta._meta.detached)
         ):
             delta = delta._array
-        else:
-            delta = xp.load(node, delta, node.delta_v)
+        elif type(delta) is not ndarray or node._edge0._rare is not None:
+            delta = input_array(node, "delta")
         r = node.r
         if (
             type(r) is Tensor
@@ -10305,13 +11355,13 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             and (r._meta is None or not r._meta.detached)
         ):
             r = r._array
-        else:
-            r = xp.load(node, r, node.r_v)
+        elif type(r) is not ndarray or node._edge1._rare is not None:
+            r = input_array(node, "r")
         to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_delta = grad * (
                 2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2))
             )
@@ -10341,12 +11391,17 @@ class SpecialPsiBackward0(OneEdge):
     __slots__ = ("z", "z_v")
     _saves = ("z",)
     _saves_tensors = ("z",)
+    _inputs = ("z",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         return (grad * xp.conj(xp.polygamma(1, xp.of_real(z, "scipy.special.psi"))),)
 
     def run(node, xp, grad, keep):
@@ -10357,8 +11412,8 @@ class SpecialPsiBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         results = (grad * xp.polygamma(1, xp.of_real(z, "scipy.special.psi")).conjugate(),)
         if not keep:
             node.z = FREED
@@ -10416,13 +11471,22 @@ class SpecialRelEntrBackward0(TwoEdges):
     __slots__ = ("x", "x_v", "y", "y_v")
     _saves = ("x", "y")
     _saves_tensors = ("x", "y")
+    _inputs = ("x", "y")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        y = xp.load(node, node.y, node.y_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * (xp.log(x / y) + 1) if to_x is not None else None,
@@ -10437,8 +11501,8 @@ class SpecialRelEntrBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         y = node.y
         if (
             type(y) is Tensor
@@ -10446,8 +11510,8 @@ class SpecialRelEntrBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge1._rare is not None:
+            y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * (xp.log(x / y) + 1)
@@ -10474,13 +11538,18 @@ class SpecialRgammaBackward0(OneEdge):
     __slots__ = ("result", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("z",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(xp.slope_of_rgamma(z, result)),)
 
@@ -10492,11 +11561,11 @@ class SpecialRgammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * xp.slope_of_rgamma(z, result).conjugate(),)
         if not keep:
             node.z = node.result = FREED
@@ -10518,6 +11587,7 @@ class SpecialShichiBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -10526,7 +11596,11 @@ class SpecialShichiBackward0(OneEdge):
             return (None,)
         grad_shi = grads[0]
         grad_chi = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (xp.by_outputs(grad_shi, xp.sine_quotient(x, 1), grad_chi, xp.cosh(x) / x),)
 
     def release(node):
@@ -10542,6 +11616,7 @@ class SpecialSiciBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _outputs = 2
     _is_single = False
 
@@ -10550,7 +11625,11 @@ class SpecialSiciBackward0(OneEdge):
             return (None,)
         grad_si = grads[0]
         grad_ci = grads[1]
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (xp.by_outputs(grad_si, xp.sine_quotient(x, -1), grad_ci, xp.cos(x) / x),)
 
     def release(node):
@@ -10566,12 +11645,17 @@ class SpecialSindgBackward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * (0.017453292519943295 * xp.special_cosdg(x)),)
 
     def run(node, xp, grad, keep):
@@ -10582,8 +11666,8 @@ class SpecialSindgBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * (0.017453292519943295 * xp.special_cosdg(x)),)
         if not keep:
             node.x = FREED
@@ -10603,12 +11687,29 @@ class SpecialSmirnovBackward0(TwoEdges):
     __slots__ = ("d", "d_v", "n", "n_v")
     _saves = ("n", "d")
     _saves_tensors = ("n", "d")
+    _inputs = ("n", "d")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        d = xp.load(node, node.d, node.d_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        d = (
+            (
+                xp.load(node, node.d, node.d_v)
+                if type(node.d) is Tensor
+                else xp.load(node, *saved_input(node, "d"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_d = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.smirnov in n") if to_n is not None else None,
@@ -10625,8 +11726,8 @@ class SpecialSmirnovBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             d = node.d
             if (
                 type(d) is Tensor
@@ -10634,8 +11735,8 @@ class SpecialSmirnovBackward0(TwoEdges):
                 and (d._meta is None or not d._meta.detached)
             ):
                 d = d._array
-            else:
-                d = xp.load(node, d, node.d_v)
+            elif type(d) is not ndarray or node._edge1._rare is not None:
+                d = input_array(node, "d")
             grad_of_d = grad * xp.special_smirnovp(n, d)
         else:
             grad_of_d = None
@@ -10661,12 +11762,21 @@ class SpecialSmirnoviBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "result")
     _saves = ("n", "result")
     _saves_tensors = ("n", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("n", "p")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_p = node._edge0, node._edge1
         return (
@@ -10688,11 +11798,11 @@ class SpecialSmirnoviBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.special_smirnovp(n, result))
         else:
             grad_of_p = None
@@ -10749,12 +11859,17 @@ class SpecialSpenceBackward0(OneEdge):
     __slots__ = ("z", "z_v")
     _saves = ("z",)
     _saves_tensors = ("z",)
+    _inputs = ("z",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         return (grad * xp.conj(xp.log_quotient(z)),)
 
     def run(node, xp, grad, keep):
@@ -10765,8 +11880,8 @@ class SpecialSpenceBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         results = (grad * xp.log_quotient(z).conjugate(),)
         if not keep:
             node.z = FREED
@@ -10786,12 +11901,29 @@ class SpecialSphericalInBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "z", "z_v")
     _saves = ("n", "z")
     _saves_tensors = ("n", "z")
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_in in n") if to_n is not None else None,
@@ -10821,8 +11953,8 @@ class SpecialSphericalInBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -10830,8 +11962,8 @@ class SpecialSphericalInBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = (
                 grad
                 * (
@@ -10862,13 +11994,30 @@ class SpecialSphericalInDBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -10893,8 +12042,8 @@ class SpecialSphericalInDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -10902,11 +12051,11 @@ class SpecialSphericalInDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = (
                 grad
                 * (
@@ -10936,12 +12085,29 @@ class SpecialSphericalJnBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "z", "z_v")
     _saves = ("n", "z")
     _saves_tensors = ("n", "z")
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_jn in n") if to_n is not None else None,
@@ -10971,8 +12137,8 @@ class SpecialSphericalJnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -10980,8 +12146,8 @@ class SpecialSphericalJnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = (
                 grad
                 * (
@@ -11012,13 +12178,30 @@ class SpecialSphericalJnDBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -11043,8 +12226,8 @@ class SpecialSphericalJnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -11052,11 +12235,11 @@ class SpecialSphericalJnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = (
                 grad
                 * (
@@ -11086,12 +12269,29 @@ class SpecialSphericalKnBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "z", "z_v")
     _saves = ("n", "z")
     _saves_tensors = ("n", "z")
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_kn in n") if to_n is not None else None,
@@ -11121,8 +12321,8 @@ class SpecialSphericalKnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -11130,8 +12330,8 @@ class SpecialSphericalKnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = (
                 grad
                 * (
@@ -11162,13 +12362,30 @@ class SpecialSphericalKnDBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -11193,8 +12410,8 @@ class SpecialSphericalKnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -11202,11 +12419,11 @@ class SpecialSphericalKnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = (
                 grad
                 * (
@@ -11236,12 +12453,29 @@ class SpecialSphericalYnBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "z", "z_v")
     _saves = ("n", "z")
     _saves_tensors = ("n", "z")
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.spherical_yn in n") if to_n is not None else None,
@@ -11271,8 +12505,8 @@ class SpecialSphericalYnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -11280,8 +12514,8 @@ class SpecialSphericalYnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = (
                 grad
                 * (
@@ -11312,13 +12546,30 @@ class SpecialSphericalYnDBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "result", "z", "z_v")
     _saves = ("n", "z", "result")
     _saves_tensors = ("n", "z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("n", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_n, to_z = node._edge0, node._edge1
         return (
@@ -11343,8 +12594,8 @@ class SpecialSphericalYnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             z = node.z
             if (
                 type(z) is Tensor
@@ -11352,11 +12603,11 @@ class SpecialSphericalYnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_z = (
                 grad
                 * (
@@ -11386,12 +12637,29 @@ class SpecialStdtrBackward0(TwoEdges):
     __slots__ = ("df", "df_v", "x", "x_v")
     _saves = ("df", "x")
     _saves_tensors = ("df", "x")
+    _inputs = ("df", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        df = xp.load(node, node.df, node.df_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        df = (
+            (
+                xp.load(node, node.df, node.df_v)
+                if type(node.df) is Tensor
+                else xp.load(node, *saved_input(node, "df"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_df, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.stdtr in df") if to_df is not None else None,
@@ -11412,8 +12680,8 @@ class SpecialStdtrBackward0(TwoEdges):
                 and (df._meta is None or not df._meta.detached)
             ):
                 df = df._array
-            else:
-                df = xp.load(node, df, node.df_v)
+            elif type(df) is not ndarray or node._edge0._rare is not None:
+                df = input_array(node, "df")
             x = node.x
             if (
                 type(x) is Tensor
@@ -11421,8 +12689,8 @@ class SpecialStdtrBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * xp.density_of_t(df, 0.0, x)
         else:
             grad_of_x = None
@@ -11444,12 +12712,21 @@ class SpecialStdtritBackward0(TwoEdges):
     __slots__ = ("df", "df_v", "result")
     _saves = ("df", "result")
     _saves_tensors = ("df", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("df", "p")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        df = xp.load(node, node.df, node.df_v) if node._edge1 is not None else None
+        df = (
+            (
+                xp.load(node, node.df, node.df_v)
+                if type(node.df) is Tensor
+                else xp.load(node, *saved_input(node, "df"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_df, to_p = node._edge0, node._edge1
         return (
@@ -11471,11 +12748,11 @@ class SpecialStdtritBackward0(TwoEdges):
                 and (df._meta is None or not df._meta.detached)
             ):
                 df = df._array
-            else:
-                df = xp.load(node, df, node.df_v)
+            elif type(df) is not ndarray or node._edge0._rare is not None:
+                df = input_array(node, "df")
             result = node.result
-            if type(result) is not ndarray:
-                result = xp.load_output(node, saved_output(node, "result"))
+            if type(result) is not ndarray or node._rare is not None:
+                result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_t(df, 0.0, result))
         else:
             grad_of_p = None
@@ -11500,12 +12777,29 @@ class SpecialStruveBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "x", "x_v")
     _saves = ("v", "x")
     _saves_tensors = ("v", "x")
+    _inputs = ("v", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.struve in v") if to_v is not None else None,
@@ -11536,8 +12830,8 @@ class SpecialStruveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             x = node.x
             if (
                 type(x) is Tensor
@@ -11545,8 +12839,8 @@ class SpecialStruveBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (
                 (
                     xp.special_struve(v - 1, x)
@@ -11574,7 +12868,7 @@ class SpecialTandgBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -11586,8 +12880,8 @@ class SpecialTandgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (0.017453292519943295 * (1 + result * result)),)
         if not keep:
             node.result = FREED
@@ -11610,13 +12904,18 @@ class SpecialTklmbdaBackward0(TwoEdges):
     __slots__ = ("lmbda", "lmbda_v", "result")
     _saves = ("lmbda", "result")
     _saves_tensors = ("lmbda", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("x", "lmbda")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        lmbda = xp.load(node, node.lmbda, node.lmbda_v)
+        lmbda = (
+            xp.load(node, node.lmbda, node.lmbda_v)
+            if type(node.lmbda) is Tensor
+            else xp.load(node, *saved_input(node, "lmbda"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         to_x, to_lmbda = node._edge0, node._edge1
         return (
@@ -11632,11 +12931,11 @@ class SpecialTklmbdaBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        else:
-            lmbda = xp.load(node, lmbda, node.lmbda_v)
+        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+            lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
             grad_of_lmbda = grad * xp.slope_of_tklmbda(lmbda, result, True)
@@ -11764,13 +13063,18 @@ class SpecialWofzBackward0(OneEdge):
     __slots__ = ("result", "z", "z_v")
     _saves = ("z", "result")
     _saves_tensors = ("z", "result")
-    _counted = ("result",)
+    _saves_results = ("result",)
+    _inputs = ("z",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        z = xp.load(node, node.z, node.z_v)
+        z = (
+            xp.load(node, node.z, node.z_v)
+            if type(node.z) is Tensor
+            else xp.load(node, *saved_input(node, "z"))
+        )
         result = xp.load_output(node, saved_output(node, "result"))
         return (grad * xp.conj(2j / 1.7724538509055159 - 2 * z * result),)
 
@@ -11782,11 +13086,11 @@ class SpecialWofzBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        else:
-            z = xp.load(node, z, node.z_v)
+        elif type(z) is not ndarray or node._edge0._rare is not None:
+            z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (2j / 1.7724538509055159 - 2 * z * result).conjugate(),)
         if not keep:
             node.z = node.result = FREED
@@ -11882,7 +13186,7 @@ class SpecialWrightomegaBackward0(OneEdge):
     __slots__ = ("result",)
     _saves = ("result",)
     _saves_tensors = ("result",)
-    _counted = ("result",)
+    _saves_results = ("result",)
     _is_exact = True
     _makes_new = True
 
@@ -11894,8 +13198,8 @@ class SpecialWrightomegaBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray:
-            result = xp.load_output(node, saved_output(node, "result"))
+        if type(result) is not ndarray or node._rare is not None:
+            result = output_array(node, "result")
         results = (grad * (result / (1 + result)).conjugate(),)
         if not keep:
             node.result = FREED
@@ -11918,13 +13222,22 @@ class SpecialXlog1PyBackward0(TwoEdges):
     __slots__ = ("x", "x_v", "y", "y_v")
     _saves = ("x", "y")
     _saves_tensors = ("x", "y")
+    _inputs = ("x", "y")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        y = xp.load(node, node.y, node.y_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(xp.log1p(xp.where((x == 0) & (y == -1), 0, y)))
@@ -11941,8 +13254,8 @@ class SpecialXlog1PyBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         y = node.y
         if (
             type(y) is Tensor
@@ -11950,8 +13263,8 @@ class SpecialXlog1PyBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge1._rare is not None:
+            y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log1p(xp.where((x == 0) & (y == -1), 0, y)).conjugate()
@@ -11979,13 +13292,22 @@ class SpecialXlogyBackward0(TwoEdges):
     __slots__ = ("x", "x_v", "y", "y_v")
     _saves = ("x", "y")
     _saves_tensors = ("x", "y")
+    _inputs = ("x", "y")
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v)
-        y = xp.load(node, node.y, node.y_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
+        y = (
+            xp.load(node, node.y, node.y_v)
+            if type(node.y) is Tensor
+            else xp.load(node, *saved_input(node, "y"))
+        )
         to_x, to_y = node._edge0, node._edge1
         return (
             grad * xp.conj(xp.log(xp.where((x == 0) & (y == 0), 1, y)))
@@ -12002,8 +13324,8 @@ class SpecialXlogyBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         y = node.y
         if (
             type(y) is Tensor
@@ -12011,8 +13333,8 @@ class SpecialXlogyBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        else:
-            y = xp.load(node, y, node.y_v)
+        elif type(y) is not ndarray or node._edge1._rare is not None:
+            y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
             grad_of_x = grad * xp.log(xp.where((x == 0) & (y == 0), 1, y)).conjugate()
@@ -12039,12 +13361,17 @@ class SpecialY0Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * -xp.special_y1(x),)
 
     def run(node, xp, grad, keep):
@@ -12055,8 +13382,8 @@ class SpecialY0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * -xp.special_y1(x),)
         if not keep:
             node.x = FREED
@@ -12075,12 +13402,17 @@ class SpecialY1Backward0(OneEdge):
     __slots__ = ("x", "x_v")
     _saves = ("x",)
     _saves_tensors = ("x",)
+    _inputs = ("x",)
     _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
-        x = xp.load(node, node.x, node.x_v)
+        x = (
+            xp.load(node, node.x, node.x_v)
+            if type(node.x) is Tensor
+            else xp.load(node, *saved_input(node, "x"))
+        )
         return (grad * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2),)
 
     def run(node, xp, grad, keep):
@@ -12091,8 +13423,8 @@ class SpecialY1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        else:
-            x = xp.load(node, x, node.x_v)
+        elif type(x) is not ndarray or node._edge0._rare is not None:
+            x = input_array(node, "x")
         results = (grad * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2),)
         if not keep:
             node.x = FREED
@@ -12112,12 +13444,29 @@ class SpecialYnBackward0(TwoEdges):
     __slots__ = ("n", "n_v", "x", "x_v")
     _saves = ("n", "x")
     _saves_tensors = ("n", "x")
+    _inputs = ("n", "x")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        n = xp.load(node, node.n, node.n_v) if node._edge1 is not None else None
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
+        n = (
+            (
+                xp.load(node, node.n, node.n_v)
+                if type(node.n) is Tensor
+                else xp.load(node, *saved_input(node, "n"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_n, to_x = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yn in n") if to_n is not None else None,
@@ -12140,8 +13489,8 @@ class SpecialYnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            else:
-                n = xp.load(node, n, node.n_v)
+            elif type(n) is not ndarray or node._edge0._rare is not None:
+                n = input_array(node, "n")
             x = node.x
             if (
                 type(x) is Tensor
@@ -12149,8 +13498,8 @@ class SpecialYnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge1._rare is not None:
+                x = input_array(node, "x")
             grad_of_x = grad * (
                 (xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2
             )
@@ -12174,12 +13523,29 @@ class SpecialYvBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yv in v") if to_v is not None else None,
@@ -12202,8 +13568,8 @@ class SpecialYvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -12211,8 +13577,8 @@ class SpecialYvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2).conjugate()
         else:
             grad_of_z = None
@@ -12234,12 +13600,29 @@ class SpecialYveBackward0(TwoEdges):
     __slots__ = ("v", "v_v", "z", "z_v")
     _saves = ("v", "z")
     _saves_tensors = ("v", "z")
+    _inputs = ("v", "z")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        v = xp.load(node, node.v, node.v_v) if node._edge1 is not None else None
-        z = xp.load(node, node.z, node.z_v) if node._edge1 is not None else None
+        v = (
+            (
+                xp.load(node, node.v, node.v_v)
+                if type(node.v) is Tensor
+                else xp.load(node, *saved_input(node, "v"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        z = (
+            (
+                xp.load(node, node.z, node.z_v)
+                if type(node.z) is Tensor
+                else xp.load(node, *saved_input(node, "z"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_v, to_z = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.yve in v") if to_v is not None else None,
@@ -12269,8 +13652,8 @@ class SpecialYveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            else:
-                v = xp.load(node, v, node.v_v)
+            elif type(v) is not ndarray or node._edge0._rare is not None:
+                v = input_array(node, "v")
             z = node.z
             if (
                 type(z) is Tensor
@@ -12278,8 +13661,8 @@ class SpecialYveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            else:
-                z = xp.load(node, z, node.z_v)
+            elif type(z) is not ndarray or node._edge1._rare is not None:
+                z = input_array(node, "z")
             grad_of_z = grad * (
                 (
                     xp.special_yve(v - 1, xp.of_real(z, "scipy.special.yve"))
@@ -12307,12 +13690,29 @@ class SpecialZetaBackward0(TwoEdges):
     __slots__ = ("q", "q_v", "x", "x_v")
     _saves = ("x", "q")
     _saves_tensors = ("x", "q")
+    _inputs = ("x", "q")
 
     def backward(node, xp, grad):
         if grad is None and node._edge0 is None:
             return (None, None)
-        x = xp.load(node, node.x, node.x_v) if node._edge1 is not None else None
-        q = xp.load(node, node.q, node.q_v) if node._edge1 is not None else None
+        x = (
+            (
+                xp.load(node, node.x, node.x_v)
+                if type(node.x) is Tensor
+                else xp.load(node, *saved_input(node, "x"))
+            )
+            if node._edge1 is not None
+            else None
+        )
+        q = (
+            (
+                xp.load(node, node.q, node.q_v)
+                if type(node.q) is Tensor
+                else xp.load(node, *saved_input(node, "q"))
+            )
+            if node._edge1 is not None
+            else None
+        )
         to_x, to_q = node._edge0, node._edge1
         return (
             xp.not_implemented("scipy.special.zeta in x") if to_x is not None else None,
@@ -12329,8 +13729,8 @@ class SpecialZetaBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            else:
-                x = xp.load(node, x, node.x_v)
+            elif type(x) is not ndarray or node._edge0._rare is not None:
+                x = input_array(node, "x")
             q = node.q
             if (
                 type(q) is Tensor
@@ -12338,8 +13738,8 @@ class SpecialZetaBackward0(TwoEdges):
                 and (q._meta is None or not q._meta.detached)
             ):
                 q = q._array
-            else:
-                q = xp.load(node, q, node.q_v)
+            elif type(q) is not ndarray or node._edge1._rare is not None:
+                q = input_array(node, "q")
             grad_of_q = grad * (-x * xp.special_zeta(x + 1, q))
         else:
             grad_of_q = None
@@ -12363,7 +13763,7 @@ def special_agm_node(a, b):
     node = SpecialAgmBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -12375,17 +13775,25 @@ def special_agm_record(a, b):
     node = SpecialAgmBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._hooks = None
-    node.a = a
-    node.a_v = 0 if a._counter is None else a._counter[0]
-    node.b = b
-    node.b_v = 0 if b._counter is None else b._counter[0]
+    node._rare = None
+    if a._edge is None or a._counter is not None or a._meta is not None:
+        node.a = a
+        node.a_v = 0 if a._counter is None else a._counter[0]
+    else:
+        node.a = a._array
+    if b._edge is None or b._counter is not None or b._meta is not None:
+        node.b = b
+        node.b_v = 0 if b._counter is None else b._counter[0]
+    else:
+        node.b = b._array
     array = scipy.special._ufuncs.agm(a._array, b._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12417,7 +13825,7 @@ def special_airy_cpu(z):
 def special_airy_node(z):
     node = SpecialAiryBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -12426,9 +13834,12 @@ def special_airy_node(z):
 def special_airy_record(z):
     node = SpecialAiryBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     ai, aip, bi, bip = recorded_several(
         node, scipy.special._ufuncs.airy(z._array), (True, True, True, True)
     )
@@ -12454,7 +13865,7 @@ def special_airye_cpu(z):
 def special_airye_node(z):
     node = SpecialAiryeBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -12463,9 +13874,12 @@ def special_airye_node(z):
 def special_airye_record(z):
     node = SpecialAiryeBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     eai, eaip, ebi, ebip = recorded_several(
         node, scipy.special._ufuncs.airye(z._array), (True, True, True, True)
     )
@@ -12500,7 +13914,7 @@ def special_bdtr_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -12520,7 +13934,7 @@ def special_bdtr_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -12533,9 +13947,11 @@ def special_bdtr_record(k, n, p):
     array = scipy.special._ufuncs.bdtr(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12566,7 +13982,7 @@ def special_bdtrc_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -12586,7 +14002,7 @@ def special_bdtrc_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -12599,9 +14015,11 @@ def special_bdtrc_record(k, n, p):
     array = scipy.special._ufuncs.bdtrc(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12632,7 +14050,7 @@ def special_bdtri_node(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -12649,7 +14067,7 @@ def special_bdtri_record(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -12659,9 +14077,11 @@ def special_bdtri_record(k, n, y):
     array = scipy.special._ufuncs.bdtri(k._array, n._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12692,7 +14112,7 @@ def special_bei_cpu(x):
 def special_bei_node(x):
     node = SpecialBeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -12701,14 +14121,17 @@ def special_bei_node(x):
 def special_bei_record(x):
     node = SpecialBeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.bei(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12735,7 +14158,7 @@ def special_beip_cpu(x):
 def special_beip_node(x):
     node = SpecialBeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -12744,14 +14167,17 @@ def special_beip_node(x):
 def special_beip_record(x):
     node = SpecialBeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.beip(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12778,7 +14204,7 @@ def special_ber_cpu(x):
 def special_ber_node(x):
     node = SpecialBerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -12787,14 +14213,17 @@ def special_ber_node(x):
 def special_ber_record(x):
     node = SpecialBerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.ber(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12821,7 +14250,7 @@ def special_berp_cpu(x):
 def special_berp_node(x):
     node = SpecialBerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -12830,14 +14259,17 @@ def special_berp_node(x):
 def special_berp_record(x):
     node = SpecialBerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.berp(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12868,7 +14300,7 @@ def special_besselpoly_node(a, lmb, nu):
         lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else None),
         nu._edge or (edge_of(nu) if nu._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12888,7 +14320,7 @@ def special_besselpoly_record(a, lmb, nu):
         lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else None),
         nu._edge or (edge_of(nu) if nu._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -12901,9 +14333,11 @@ def special_besselpoly_record(a, lmb, nu):
     array = scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12933,7 +14367,7 @@ def special_beta_node(a, b):
     node = SpecialBetaBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -12945,17 +14379,25 @@ def special_beta_record(a, b):
     node = SpecialBetaBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._hooks = None
-    node.a = a
-    node.a_v = 0 if a._counter is None else a._counter[0]
-    node.b = b
-    node.b_v = 0 if b._counter is None else b._counter[0]
+    node._rare = None
+    if a._edge is None or a._counter is not None or a._meta is not None:
+        node.a = a
+        node.a_v = 0 if a._counter is None else a._counter[0]
+    else:
+        node.a = a._array
+    if b._edge is None or b._counter is not None or b._meta is not None:
+        node.b = b
+        node.b_v = 0 if b._counter is None else b._counter[0]
+    else:
+        node.b = b._array
     array = scipy.special._ufuncs.beta(a._array, b._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -12993,7 +14435,7 @@ def special_betainc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13013,7 +14455,7 @@ def special_betainc_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13026,9 +14468,11 @@ def special_betainc_record(a, b, x):
     array = scipy.special._ufuncs.betainc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13059,7 +14503,7 @@ def special_betaincc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13079,7 +14523,7 @@ def special_betaincc_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13092,9 +14536,11 @@ def special_betaincc_record(a, b, x):
     array = scipy.special._ufuncs.betaincc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13125,7 +14571,7 @@ def special_betainccinv_node(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13142,7 +14588,7 @@ def special_betainccinv_record(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13152,9 +14598,11 @@ def special_betainccinv_record(a, b, y):
     array = scipy.special._ufuncs.betainccinv(a._array, b._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13189,7 +14637,7 @@ def special_betaincinv_node(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13206,7 +14654,7 @@ def special_betaincinv_record(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13216,9 +14664,11 @@ def special_betaincinv_record(a, b, y):
     array = scipy.special._ufuncs.betaincinv(a._array, b._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13250,7 +14700,7 @@ def special_betaln_node(a, b):
     node = SpecialBetalnBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -13262,17 +14712,25 @@ def special_betaln_record(a, b):
     node = SpecialBetalnBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._hooks = None
-    node.a = a
-    node.a_v = 0 if a._counter is None else a._counter[0]
-    node.b = b
-    node.b_v = 0 if b._counter is None else b._counter[0]
+    node._rare = None
+    if a._edge is None or a._counter is not None or a._meta is not None:
+        node.a = a
+        node.a_v = 0 if a._counter is None else a._counter[0]
+    else:
+        node.a = a._array
+    if b._edge is None or b._counter is not None or b._meta is not None:
+        node.b = b
+        node.b_v = 0 if b._counter is None else b._counter[0]
+    else:
+        node.b = b._array
     array = scipy.special._ufuncs.betaln(a._array, b._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13306,7 +14764,7 @@ def special_binom_node(x, y):
     node = SpecialBinomBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -13318,17 +14776,25 @@ def special_binom_record(x, y):
     node = SpecialBinomBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.binom(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13363,7 +14829,7 @@ def special_boxcox_node(x, lmbda):
     node = SpecialBoxcoxBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
@@ -13375,17 +14841,25 @@ def special_boxcox_record(x, lmbda):
     node = SpecialBoxcoxBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.lmbda = lmbda
-    node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
+        node.lmbda = lmbda
+        node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    else:
+        node.lmbda = lmbda._array
     array = scipy.special._ufuncs.boxcox(x._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13417,7 +14891,7 @@ def special_boxcox1p_node(x, lmbda):
     node = SpecialBoxcox1PBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
@@ -13429,17 +14903,25 @@ def special_boxcox1p_record(x, lmbda):
     node = SpecialBoxcox1PBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.lmbda = lmbda
-    node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
+        node.lmbda = lmbda
+        node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    else:
+        node.lmbda = lmbda._array
     array = scipy.special._ufuncs.boxcox1p(x._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13471,7 +14953,7 @@ def special_chdtr_node(v, x):
     node = SpecialChdtrBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -13485,19 +14967,27 @@ def special_chdtr_record(v, x):
     node = SpecialChdtrBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.chdtr(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13525,7 +15015,7 @@ def special_chdtrc_node(v, x):
     node = SpecialChdtrcBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -13539,19 +15029,27 @@ def special_chdtrc_record(v, x):
     node = SpecialChdtrcBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.chdtrc(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13579,7 +15077,7 @@ def special_chdtri_node(v, p):
     node = SpecialChdtriBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -13590,16 +15088,21 @@ def special_chdtri_record(v, p):
     node = SpecialChdtriBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     array = scipy.special._ufuncs.chdtri(v._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13634,7 +15137,7 @@ def special_chndtr_node(x, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -13651,7 +15154,7 @@ def special_chndtr_record(x, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -13661,9 +15164,11 @@ def special_chndtr_record(x, df, nc):
     array = scipy.special._ufuncs.chndtr(x._array, df._array, nc._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13700,7 +15205,7 @@ def special_chndtrinc_node(x, df, p):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -13717,7 +15222,7 @@ def special_chndtrinc_record(x, df, p):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -13727,9 +15232,11 @@ def special_chndtrinc_record(x, df, p):
     array = scipy.special._ufuncs.chndtrinc(x._array, df._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13763,7 +15270,7 @@ def special_chndtrix_node(p, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
@@ -13781,7 +15288,7 @@ def special_chndtrix_record(p, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
@@ -13792,9 +15299,11 @@ def special_chndtrix_record(p, df, nc):
     array = scipy.special._ufuncs.chndtrix(p._array, df._array, nc._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13824,7 +15333,7 @@ def special_cosdg_cpu(x):
 def special_cosdg_node(x):
     node = SpecialCosdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -13833,14 +15342,17 @@ def special_cosdg_node(x):
 def special_cosdg_record(x):
     node = SpecialCosdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.cosdg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13867,7 +15379,7 @@ def special_cosm1_cpu(x):
 def special_cosm1_node(x):
     node = SpecialCosm1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -13876,14 +15388,17 @@ def special_cosm1_node(x):
 def special_cosm1_record(x):
     node = SpecialCosm1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.cosm1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13910,19 +15425,19 @@ def special_cotdg_cpu(x):
 def special_cotdg_node(x):
     node = SpecialCotdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_cotdg_record(x):
     node = SpecialCotdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.cotdg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13950,7 +15465,7 @@ def special_dawsn_cpu(x):
 def special_dawsn_node(x):
     node = SpecialDawsnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -13959,14 +15474,17 @@ def special_dawsn_node(x):
 def special_dawsn_record(x):
     node = SpecialDawsnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.dawsn(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -13994,7 +15512,7 @@ def special_ellipe_cpu(m):
 def special_ellipe_node(m):
     node = SpecialEllipeBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._hooks = None
+    node._rare = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -14003,14 +15521,17 @@ def special_ellipe_node(m):
 def special_ellipe_record(m):
     node = SpecialEllipeBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._hooks = None
-    node.m = m
-    node.m_v = 0 if m._counter is None else m._counter[0]
+    node._rare = None
+    if m._edge is None or m._counter is not None or m._meta is not None:
+        node.m = m
+        node.m_v = 0 if m._counter is None else m._counter[0]
+    else:
+        node.m = m._array
     array = scipy.special._ufuncs.ellipe(m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14038,7 +15559,7 @@ def special_ellipeinc_node(phi, m):
     node = SpecialEllipeincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
@@ -14050,17 +15571,25 @@ def special_ellipeinc_record(phi, m):
     node = SpecialEllipeincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
-    node.phi = phi
-    node.phi_v = 0 if phi._counter is None else phi._counter[0]
-    node.m = m
-    node.m_v = 0 if m._counter is None else m._counter[0]
+    node._rare = None
+    if phi._edge is None or phi._counter is not None or phi._meta is not None:
+        node.phi = phi
+        node.phi_v = 0 if phi._counter is None else phi._counter[0]
+    else:
+        node.phi = phi._array
+    if m._edge is None or m._counter is not None or m._meta is not None:
+        node.m = m
+        node.m_v = 0 if m._counter is None else m._counter[0]
+    else:
+        node.m = m._array
     array = scipy.special._ufuncs.ellipeinc(phi._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14092,7 +15621,7 @@ def special_ellipj_node(u, m):
     node = SpecialEllipjBackward0()
     node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -14102,9 +15631,12 @@ def special_ellipj_record(u, m):
     node = SpecialEllipjBackward0()
     node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
-    node.m = m
-    node.m_v = 0 if m._counter is None else m._counter[0]
+    node._rare = None
+    if m._edge is None or m._counter is not None or m._meta is not None:
+        node.m = m
+        node.m_v = 0 if m._counter is None else m._counter[0]
+    else:
+        node.m = m._array
     sn, cn, dn, ph = recorded_several(
         node, scipy.special._ufuncs.ellipj(u._array, m._array), (True, True, True, True)
     )
@@ -14136,7 +15668,7 @@ def special_ellipk_cpu(m):
 def special_ellipk_node(m):
     node = SpecialEllipkBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._hooks = None
+    node._rare = None
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -14145,14 +15677,17 @@ def special_ellipk_node(m):
 def special_ellipk_record(m):
     node = SpecialEllipkBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._hooks = None
-    node.m = m
-    node.m_v = 0 if m._counter is None else m._counter[0]
+    node._rare = None
+    if m._edge is None or m._counter is not None or m._meta is not None:
+        node.m = m
+        node.m_v = 0 if m._counter is None else m._counter[0]
+    else:
+        node.m = m._array
     array = scipy.special._ufuncs.ellipk(m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14180,7 +15715,7 @@ def special_ellipkinc_node(phi, m):
     node = SpecialEllipkincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
@@ -14192,17 +15727,25 @@ def special_ellipkinc_record(phi, m):
     node = SpecialEllipkincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
-    node.phi = phi
-    node.phi_v = 0 if phi._counter is None else phi._counter[0]
-    node.m = m
-    node.m_v = 0 if m._counter is None else m._counter[0]
+    node._rare = None
+    if phi._edge is None or phi._counter is not None or phi._meta is not None:
+        node.phi = phi
+        node.phi_v = 0 if phi._counter is None else phi._counter[0]
+    else:
+        node.phi = phi._array
+    if m._edge is None or m._counter is not None or m._meta is not None:
+        node.m = m
+        node.m_v = 0 if m._counter is None else m._counter[0]
+    else:
+        node.m = m._array
     array = scipy.special._ufuncs.ellipkinc(phi._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14233,7 +15776,7 @@ def special_ellipkm1_cpu(p):
 def special_ellipkm1_node(p):
     node = SpecialEllipkm1Backward0()
     node._edge0 = p._edge or edge_of(p)
-    node._hooks = None
+    node._rare = None
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
     return node
@@ -14242,14 +15785,17 @@ def special_ellipkm1_node(p):
 def special_ellipkm1_record(p):
     node = SpecialEllipkm1Backward0()
     node._edge0 = p._edge or edge_of(p)
-    node._hooks = None
-    node.p = p
-    node.p_v = 0 if p._counter is None else p._counter[0]
+    node._rare = None
+    if p._edge is None or p._counter is not None or p._meta is not None:
+        node.p = p
+        node.p_v = 0 if p._counter is None else p._counter[0]
+    else:
+        node.p = p._array
     array = scipy.special._ufuncs.ellipkm1(p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14277,7 +15823,7 @@ def special_elliprc_node(x, y):
     node = SpecialElliprcBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14289,17 +15835,25 @@ def special_elliprc_record(x, y):
     node = SpecialElliprcBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.elliprc(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14334,7 +15888,7 @@ def special_elliprd_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14351,7 +15905,7 @@ def special_elliprd_record(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14361,9 +15915,11 @@ def special_elliprd_record(x, y, z):
     array = scipy.special._ufuncs.elliprd(x._array, y._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14408,7 +15964,7 @@ def special_elliprf_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14425,7 +15981,7 @@ def special_elliprf_record(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14435,9 +15991,11 @@ def special_elliprf_record(x, y, z):
     array = scipy.special._ufuncs.elliprf(x._array, y._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14478,7 +16036,7 @@ def special_elliprg_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14495,7 +16053,7 @@ def special_elliprg_record(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14505,9 +16063,11 @@ def special_elliprg_record(x, y, z):
     array = scipy.special._ufuncs.elliprg(x._array, y._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14555,7 +16115,7 @@ def special_elliprj_node(x, y, z, p):
         z._edge or (edge_of(z) if z._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14575,7 +16135,7 @@ def special_elliprj_record(x, y, z, p):
         z._edge or (edge_of(z) if z._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14587,9 +16147,11 @@ def special_elliprj_record(x, y, z, p):
     array = scipy.special._ufuncs.elliprj(x._array, y._array, z._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14630,7 +16192,7 @@ def special_entr_cpu(x):
 def special_entr_node(x):
     node = SpecialEntrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -14639,14 +16201,17 @@ def special_entr_node(x):
 def special_entr_record(x):
     node = SpecialEntrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.entr(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14673,7 +16238,7 @@ def special_erf_cpu(z):
 def special_erf_node(z):
     node = SpecialErfBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -14682,14 +16247,17 @@ def special_erf_node(z):
 def special_erf_record(z):
     node = SpecialErfBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.erf(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14716,7 +16284,7 @@ def special_erfc_cpu(x):
 def special_erfc_node(x):
     node = SpecialErfcBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -14725,14 +16293,17 @@ def special_erfc_node(x):
 def special_erfc_record(x):
     node = SpecialErfcBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.erfc(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14759,19 +16330,19 @@ def special_erfcinv_cpu(y):
 def special_erfcinv_node(y):
     node = SpecialErfcinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_erfcinv_record(y):
     node = SpecialErfcinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.erfcinv(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14799,7 +16370,7 @@ def special_erfcx_cpu(x):
 def special_erfcx_node(x):
     node = SpecialErfcxBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -14808,14 +16379,17 @@ def special_erfcx_node(x):
 def special_erfcx_record(x):
     node = SpecialErfcxBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.erfcx(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14843,7 +16417,7 @@ def special_erfi_cpu(z):
 def special_erfi_node(z):
     node = SpecialErfiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -14852,14 +16426,17 @@ def special_erfi_node(z):
 def special_erfi_record(z):
     node = SpecialErfiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.erfi(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14886,19 +16463,19 @@ def special_erfinv_cpu(y):
 def special_erfinv_node(y):
     node = SpecialErfinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_erfinv_record(y):
     node = SpecialErfinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.erfinv(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14927,7 +16504,7 @@ def special_eval_chebyc_node(n, x):
     node = SpecialEvalChebycBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -14941,19 +16518,27 @@ def special_eval_chebyc_record(n, x):
     node = SpecialEvalChebycBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_chebyc(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -14981,7 +16566,7 @@ def special_eval_chebys_node(n, x):
     node = SpecialEvalChebysBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -14995,19 +16580,27 @@ def special_eval_chebys_record(n, x):
     node = SpecialEvalChebysBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_chebys(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15035,7 +16628,7 @@ def special_eval_chebyt_node(n, x):
     node = SpecialEvalChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15049,19 +16642,27 @@ def special_eval_chebyt_record(n, x):
     node = SpecialEvalChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_chebyt(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15089,7 +16690,7 @@ def special_eval_chebyu_node(n, x):
     node = SpecialEvalChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15103,19 +16704,27 @@ def special_eval_chebyu_record(n, x):
     node = SpecialEvalChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_chebyu(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15146,7 +16755,7 @@ def special_eval_gegenbauer_node(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15166,7 +16775,7 @@ def special_eval_gegenbauer_record(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15179,9 +16788,11 @@ def special_eval_gegenbauer_record(n, alpha, x):
     array = scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15214,7 +16825,7 @@ def special_eval_genlaguerre_node(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15234,7 +16845,7 @@ def special_eval_genlaguerre_record(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15247,9 +16858,11 @@ def special_eval_genlaguerre_record(n, alpha, x):
     array = scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15277,7 +16890,7 @@ def special_eval_hermite_node(n, x):
     node = SpecialEvalHermiteBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15291,19 +16904,27 @@ def special_eval_hermite_record(n, x):
     node = SpecialEvalHermiteBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_hermite(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15331,7 +16952,7 @@ def special_eval_hermitenorm_node(n, x):
     node = SpecialEvalHermitenormBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15345,19 +16966,27 @@ def special_eval_hermitenorm_record(n, x):
     node = SpecialEvalHermitenormBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_hermitenorm(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15389,7 +17018,7 @@ def special_eval_jacobi_node(n, alpha, beta, x):
         beta._edge or (edge_of(beta) if beta._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15413,7 +17042,7 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         beta._edge or (edge_of(beta) if beta._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15429,9 +17058,11 @@ def special_eval_jacobi_record(n, alpha, beta, x):
     array = scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15466,7 +17097,7 @@ def special_eval_laguerre_node(n, x):
     node = SpecialEvalLaguerreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15480,19 +17111,27 @@ def special_eval_laguerre_record(n, x):
     node = SpecialEvalLaguerreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_laguerre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15520,7 +17159,7 @@ def special_eval_legendre_node(n, x):
     node = SpecialEvalLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15534,19 +17173,27 @@ def special_eval_legendre_record(n, x):
     node = SpecialEvalLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_legendre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15574,7 +17221,7 @@ def special_eval_sh_chebyt_node(n, x):
     node = SpecialEvalShChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15588,19 +17235,27 @@ def special_eval_sh_chebyt_record(n, x):
     node = SpecialEvalShChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15628,7 +17283,7 @@ def special_eval_sh_chebyu_node(n, x):
     node = SpecialEvalShChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15642,19 +17297,27 @@ def special_eval_sh_chebyu_record(n, x):
     node = SpecialEvalShChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15688,7 +17351,7 @@ def special_eval_sh_jacobi_node(n, p, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15712,7 +17375,7 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15728,9 +17391,11 @@ def special_eval_sh_jacobi_record(n, p, q, x):
     array = scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15765,7 +17430,7 @@ def special_eval_sh_legendre_node(n, x):
     node = SpecialEvalShLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -15779,19 +17444,27 @@ def special_eval_sh_legendre_record(n, x):
     node = SpecialEvalShLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.eval_sh_legendre(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15820,7 +17493,7 @@ def special_exp1_cpu(z):
 def special_exp1_node(z):
     node = SpecialExp1Backward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -15829,14 +17502,17 @@ def special_exp1_node(z):
 def special_exp1_record(z):
     node = SpecialExp1Backward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.exp1(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15863,19 +17539,19 @@ def special_exp10_cpu(x):
 def special_exp10_node(x):
     node = SpecialExp10Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_exp10_record(x):
     node = SpecialExp10Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.exp10(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15903,7 +17579,7 @@ def special_expi_cpu(x):
 def special_expi_node(x):
     node = SpecialExpiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15912,14 +17588,17 @@ def special_expi_node(x):
 def special_expi_record(x):
     node = SpecialExpiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.expi(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15946,7 +17625,7 @@ def special_expit_cpu(x):
 def special_expit_node(x):
     node = SpecialExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15955,14 +17634,17 @@ def special_expit_node(x):
 def special_expit_record(x):
     node = SpecialExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.expit(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -15991,7 +17673,7 @@ def special_expn_node(n, x):
     node = SpecialExpnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16005,19 +17687,27 @@ def special_expn_record(n, x):
     node = SpecialExpnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.expn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16052,7 +17742,7 @@ def special_exprel_cpu(x):
 def special_exprel_node(x):
     node = SpecialExprelBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -16061,14 +17751,17 @@ def special_exprel_node(x):
 def special_exprel_record(x):
     node = SpecialExprelBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.exprel(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16099,7 +17792,7 @@ def special_fdtr_node(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -16119,7 +17812,7 @@ def special_fdtr_record(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -16132,9 +17825,11 @@ def special_fdtr_record(dfn, dfd, x):
     array = scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16165,7 +17860,7 @@ def special_fdtrc_node(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -16185,7 +17880,7 @@ def special_fdtrc_record(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -16198,9 +17893,11 @@ def special_fdtrc_record(dfn, dfd, x):
     array = scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16231,7 +17928,7 @@ def special_fdtri_node(dfn, dfd, p):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -16248,7 +17945,7 @@ def special_fdtri_record(dfn, dfd, p):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -16258,9 +17955,11 @@ def special_fdtri_record(dfn, dfd, p):
     array = scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16291,7 +17990,7 @@ def special_fresnel_cpu(z):
 def special_fresnel_node(z):
     node = SpecialFresnelBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -16300,9 +17999,12 @@ def special_fresnel_node(z):
 def special_fresnel_record(z):
     node = SpecialFresnelBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     return recorded_several(node, scipy.special._ufuncs.fresnel(z._array), (True, True))
 
 
@@ -16322,7 +18024,7 @@ def special_gamma_cpu(z):
 def special_gamma_node(z):
     node = SpecialGammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -16331,14 +18033,17 @@ def special_gamma_node(z):
 def special_gamma_record(z):
     node = SpecialGammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.gamma(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16367,7 +18072,7 @@ def special_gammainc_node(a, x):
     node = SpecialGammaincBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -16381,19 +18086,27 @@ def special_gammainc_record(a, x):
     node = SpecialGammaincBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.a = a
-        node.a_v = 0 if a._counter is None else a._counter[0]
+        if a._edge is None or a._counter is not None or a._meta is not None:
+            node.a = a
+            node.a_v = 0 if a._counter is None else a._counter[0]
+        else:
+            node.a = a._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.gammainc(a._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16421,7 +18134,7 @@ def special_gammaincc_node(a, x):
     node = SpecialGammainccBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -16435,19 +18148,27 @@ def special_gammaincc_record(a, x):
     node = SpecialGammainccBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.a = a
-        node.a_v = 0 if a._counter is None else a._counter[0]
+        if a._edge is None or a._counter is not None or a._meta is not None:
+            node.a = a
+            node.a_v = 0 if a._counter is None else a._counter[0]
+        else:
+            node.a = a._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.gammaincc(a._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16475,7 +18196,7 @@ def special_gammainccinv_node(a, y):
     node = SpecialGammainccinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -16486,16 +18207,21 @@ def special_gammainccinv_record(a, y):
     node = SpecialGammainccinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
-        node.a = a
-        node.a_v = 0 if a._counter is None else a._counter[0]
+        if a._edge is None or a._counter is not None or a._meta is not None:
+            node.a = a
+            node.a_v = 0 if a._counter is None else a._counter[0]
+        else:
+            node.a = a._array
     array = scipy.special._ufuncs.gammainccinv(a._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16527,7 +18253,7 @@ def special_gammaincinv_node(a, y):
     node = SpecialGammaincinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -16538,16 +18264,21 @@ def special_gammaincinv_record(a, y):
     node = SpecialGammaincinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
-        node.a = a
-        node.a_v = 0 if a._counter is None else a._counter[0]
+        if a._edge is None or a._counter is not None or a._meta is not None:
+            node.a = a
+            node.a_v = 0 if a._counter is None else a._counter[0]
+        else:
+            node.a = a._array
     array = scipy.special._ufuncs.gammaincinv(a._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16578,7 +18309,7 @@ def special_gammaln_cpu(x):
 def special_gammaln_node(x):
     node = SpecialGammalnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -16587,14 +18318,17 @@ def special_gammaln_node(x):
 def special_gammaln_record(x):
     node = SpecialGammalnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.gammaln(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16621,19 +18355,19 @@ def special_gammasgn_cpu(x):
 def special_gammasgn_node(x):
     node = SpecialGammasgnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_gammasgn_record(x):
     node = SpecialGammasgnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.gammasgn(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16664,7 +18398,7 @@ def special_gdtr_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -16681,7 +18415,7 @@ def special_gdtr_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -16691,9 +18425,11 @@ def special_gdtr_record(a, b, x):
     array = scipy.special._ufuncs.gdtr(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16724,7 +18460,7 @@ def special_gdtrc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -16741,7 +18477,7 @@ def special_gdtrc_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -16751,9 +18487,11 @@ def special_gdtrc_record(a, b, x):
     array = scipy.special._ufuncs.gdtrc(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16784,7 +18522,7 @@ def special_gdtria_node(p, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
@@ -16800,7 +18538,7 @@ def special_gdtria_record(p, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
@@ -16809,9 +18547,11 @@ def special_gdtria_record(p, b, x):
     array = scipy.special._ufuncs.gdtria(p._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16843,7 +18583,7 @@ def special_gdtrix_node(a, b, p):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     if to_p is not None:
@@ -16859,7 +18599,7 @@ def special_gdtrix_record(a, b, p):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     if to_p is not None:
@@ -16868,9 +18608,11 @@ def special_gdtrix_record(a, b, p):
     array = scipy.special._ufuncs.gdtrix(a._array, b._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16899,7 +18641,7 @@ def special_hankel1_node(v, z):
     node = SpecialHankel1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -16913,19 +18655,27 @@ def special_hankel1_record(v, z):
     node = SpecialHankel1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.hankel1(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -16953,7 +18703,7 @@ def special_hankel1e_node(v, z):
     node = SpecialHankel1EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -16967,19 +18717,27 @@ def special_hankel1e_record(v, z):
     node = SpecialHankel1EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.hankel1e(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17011,7 +18769,7 @@ def special_hankel2_node(v, z):
     node = SpecialHankel2Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -17025,19 +18783,27 @@ def special_hankel2_record(v, z):
     node = SpecialHankel2Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.hankel2(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17065,7 +18831,7 @@ def special_hankel2e_node(v, z):
     node = SpecialHankel2EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -17079,19 +18845,27 @@ def special_hankel2e_record(v, z):
     node = SpecialHankel2EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.hankel2e(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17123,7 +18897,7 @@ def special_huber_node(delta, r):
     node = SpecialHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
@@ -17135,17 +18909,25 @@ def special_huber_record(delta, r):
     node = SpecialHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._hooks = None
-    node.delta = delta
-    node.delta_v = 0 if delta._counter is None else delta._counter[0]
-    node.r = r
-    node.r_v = 0 if r._counter is None else r._counter[0]
+    node._rare = None
+    if delta._edge is None or delta._counter is not None or delta._meta is not None:
+        node.delta = delta
+        node.delta_v = 0 if delta._counter is None else delta._counter[0]
+    else:
+        node.delta = delta._array
+    if r._edge is None or r._counter is not None or r._meta is not None:
+        node.r = r
+        node.r_v = 0 if r._counter is None else r._counter[0]
+    else:
+        node.r = r._array
     array = scipy.special._ufuncs.huber(delta._array, r._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17179,7 +18961,7 @@ def special_hyp0f1_node(v, z):
     node = SpecialHyp0F1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -17193,19 +18975,27 @@ def special_hyp0f1_record(v, z):
     node = SpecialHyp0F1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.hyp0f1(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17236,7 +19026,7 @@ def special_hyp1f1_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17256,7 +19046,7 @@ def special_hyp1f1_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17269,9 +19059,11 @@ def special_hyp1f1_record(a, b, x):
     array = scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17303,7 +19095,7 @@ def special_hyp2f1_node(a, b, c, z):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17327,7 +19119,7 @@ def special_hyp2f1_record(a, b, c, z):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17343,9 +19135,11 @@ def special_hyp2f1_record(a, b, c, z):
     array = scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17376,7 +19170,7 @@ def special_hyperu_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17396,7 +19190,7 @@ def special_hyperu_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -17409,9 +19203,11 @@ def special_hyperu_record(a, b, x):
     array = scipy.special._ufuncs.hyperu(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17438,7 +19234,7 @@ def special_i0_cpu(x):
 def special_i0_node(x):
     node = SpecialI0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17447,14 +19243,17 @@ def special_i0_node(x):
 def special_i0_record(x):
     node = SpecialI0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.i0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17481,7 +19280,7 @@ def special_i0e_cpu(x):
 def special_i0e_node(x):
     node = SpecialI0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17490,14 +19289,17 @@ def special_i0e_node(x):
 def special_i0e_record(x):
     node = SpecialI0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.i0e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17525,7 +19327,7 @@ def special_i1_cpu(x):
 def special_i1_node(x):
     node = SpecialI1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17534,14 +19336,17 @@ def special_i1_node(x):
 def special_i1_record(x):
     node = SpecialI1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.i1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17568,7 +19373,7 @@ def special_i1e_cpu(x):
 def special_i1e_node(x):
     node = SpecialI1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17577,14 +19382,17 @@ def special_i1e_node(x):
 def special_i1e_record(x):
     node = SpecialI1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.i1e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17615,7 +19423,7 @@ def special_inv_boxcox_node(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -17625,15 +19433,20 @@ def special_inv_boxcox_record(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
-    node.lmbda = lmbda
-    node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    node._rare = None
+    if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
+        node.lmbda = lmbda
+        node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    else:
+        node.lmbda = lmbda._array
     array = scipy.special._ufuncs.inv_boxcox(y._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17668,7 +19481,7 @@ def special_inv_boxcox1p_node(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -17678,15 +19491,20 @@ def special_inv_boxcox1p_record(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
-    node.lmbda = lmbda
-    node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    node._rare = None
+    if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
+        node.lmbda = lmbda
+        node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    else:
+        node.lmbda = lmbda._array
     array = scipy.special._ufuncs.inv_boxcox1p(y._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17722,7 +19540,7 @@ def special_it2i0k0_cpu(x):
 def special_it2i0k0_node(x):
     node = SpecialIt2I0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17731,9 +19549,12 @@ def special_it2i0k0_node(x):
 def special_it2i0k0_record(x):
     node = SpecialIt2I0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     return recorded_several(node, scipy.special._ufuncs.it2i0k0(x._array), (True, True))
 
 
@@ -17753,7 +19574,7 @@ def special_it2j0y0_cpu(x):
 def special_it2j0y0_node(x):
     node = SpecialIt2J0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17762,9 +19583,12 @@ def special_it2j0y0_node(x):
 def special_it2j0y0_record(x):
     node = SpecialIt2J0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     return recorded_several(node, scipy.special._ufuncs.it2j0y0(x._array), (True, True))
 
 
@@ -17784,7 +19608,7 @@ def special_it2struve0_cpu(x):
 def special_it2struve0_node(x):
     node = SpecialIt2Struve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17793,14 +19617,17 @@ def special_it2struve0_node(x):
 def special_it2struve0_record(x):
     node = SpecialIt2Struve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.it2struve0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17827,7 +19654,7 @@ def special_itairy_cpu(x):
 def special_itairy_node(x):
     node = SpecialItairyBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17836,9 +19663,12 @@ def special_itairy_node(x):
 def special_itairy_record(x):
     node = SpecialItairyBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     return recorded_several(node, scipy.special._ufuncs.itairy(x._array), (True, True, True, True))
 
 
@@ -17865,7 +19695,7 @@ def special_iti0k0_cpu(x):
 def special_iti0k0_node(x):
     node = SpecialIti0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17874,9 +19704,12 @@ def special_iti0k0_node(x):
 def special_iti0k0_record(x):
     node = SpecialIti0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     return recorded_several(node, scipy.special._ufuncs.iti0k0(x._array), (True, True))
 
 
@@ -17896,7 +19729,7 @@ def special_itj0y0_cpu(x):
 def special_itj0y0_node(x):
     node = SpecialItj0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17905,9 +19738,12 @@ def special_itj0y0_node(x):
 def special_itj0y0_record(x):
     node = SpecialItj0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     return recorded_several(node, scipy.special._ufuncs.itj0y0(x._array), (True, True))
 
 
@@ -17927,7 +19763,7 @@ def special_itmodstruve0_cpu(x):
 def special_itmodstruve0_node(x):
     node = SpecialItmodstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17936,14 +19772,17 @@ def special_itmodstruve0_node(x):
 def special_itmodstruve0_record(x):
     node = SpecialItmodstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.itmodstruve0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -17970,7 +19809,7 @@ def special_itstruve0_cpu(x):
 def special_itstruve0_node(x):
     node = SpecialItstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17979,14 +19818,17 @@ def special_itstruve0_node(x):
 def special_itstruve0_record(x):
     node = SpecialItstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.itstruve0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18014,7 +19856,7 @@ def special_iv_node(v, z):
     node = SpecialIvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18028,19 +19870,27 @@ def special_iv_record(v, z):
     node = SpecialIvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.iv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18068,7 +19918,7 @@ def special_ive_node(v, z):
     node = SpecialIveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18082,19 +19932,27 @@ def special_ive_record(v, z):
     node = SpecialIveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.ive(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18128,7 +19986,7 @@ def special_j0_cpu(x):
 def special_j0_node(x):
     node = SpecialJ0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18137,14 +19995,17 @@ def special_j0_node(x):
 def special_j0_record(x):
     node = SpecialJ0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.j0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18171,7 +20032,7 @@ def special_j1_cpu(x):
 def special_j1_node(x):
     node = SpecialJ1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18180,14 +20041,17 @@ def special_j1_node(x):
 def special_j1_record(x):
     node = SpecialJ1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.j1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18215,7 +20079,7 @@ def special_jv_node(v, z):
     node = SpecialJvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18229,19 +20093,27 @@ def special_jv_record(v, z):
     node = SpecialJvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.jv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18269,7 +20141,7 @@ def special_jve_node(v, z):
     node = SpecialJveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18283,19 +20155,27 @@ def special_jve_record(v, z):
     node = SpecialJveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.jve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18324,7 +20204,7 @@ def special_k0_cpu(x):
 def special_k0_node(x):
     node = SpecialK0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18333,14 +20213,17 @@ def special_k0_node(x):
 def special_k0_record(x):
     node = SpecialK0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.k0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18367,7 +20250,7 @@ def special_k0e_cpu(x):
 def special_k0e_node(x):
     node = SpecialK0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18376,14 +20259,17 @@ def special_k0e_node(x):
 def special_k0e_record(x):
     node = SpecialK0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.k0e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18411,7 +20297,7 @@ def special_k1_cpu(x):
 def special_k1_node(x):
     node = SpecialK1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18420,14 +20306,17 @@ def special_k1_node(x):
 def special_k1_record(x):
     node = SpecialK1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.k1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18455,7 +20344,7 @@ def special_k1e_cpu(x):
 def special_k1e_node(x):
     node = SpecialK1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18464,14 +20353,17 @@ def special_k1e_node(x):
 def special_k1e_record(x):
     node = SpecialK1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.k1e(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18499,7 +20391,7 @@ def special_kei_cpu(x):
 def special_kei_node(x):
     node = SpecialKeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18508,14 +20400,17 @@ def special_kei_node(x):
 def special_kei_record(x):
     node = SpecialKeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.kei(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18542,7 +20437,7 @@ def special_keip_cpu(x):
 def special_keip_node(x):
     node = SpecialKeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18551,14 +20446,17 @@ def special_keip_node(x):
 def special_keip_record(x):
     node = SpecialKeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.keip(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18586,7 +20484,7 @@ def special_kelvin_cpu(x):
 def special_kelvin_node(x):
     node = SpecialKelvinBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18595,9 +20493,12 @@ def special_kelvin_node(x):
 def special_kelvin_record(x):
     node = SpecialKelvinBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     be, ke, bep, kep = recorded_several(
         node, scipy.special._ufuncs.kelvin(x._array), (True, True, True, True)
     )
@@ -18628,7 +20529,7 @@ def special_ker_cpu(x):
 def special_ker_node(x):
     node = SpecialKerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18637,14 +20538,17 @@ def special_ker_node(x):
 def special_ker_record(x):
     node = SpecialKerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.ker(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18671,7 +20575,7 @@ def special_kerp_cpu(x):
 def special_kerp_node(x):
     node = SpecialKerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18680,14 +20584,17 @@ def special_kerp_node(x):
 def special_kerp_record(x):
     node = SpecialKerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.kerp(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18716,7 +20623,7 @@ def special_kl_div_node(x, y):
     node = SpecialKlDivBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -18728,17 +20635,25 @@ def special_kl_div_record(x, y):
     node = SpecialKlDivBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.kl_div(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18770,7 +20685,7 @@ def special_kn_node(n, x):
     node = SpecialKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -18784,19 +20699,27 @@ def special_kn_record(n, x):
     node = SpecialKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.kn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18825,19 +20748,19 @@ def special_kolmogi_cpu(p):
 def special_kolmogi_node(p):
     node = SpecialKolmogiBackward0()
     node._edge0 = p._edge or edge_of(p)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_kolmogi_record(p):
     node = SpecialKolmogiBackward0()
     node._edge0 = p._edge or edge_of(p)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.kolmogi(p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18865,7 +20788,7 @@ def special_kolmogorov_cpu(y):
 def special_kolmogorov_node(y):
     node = SpecialKolmogorovBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
     return node
@@ -18874,14 +20797,17 @@ def special_kolmogorov_node(y):
 def special_kolmogorov_record(y):
     node = SpecialKolmogorovBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.kolmogorov(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18909,7 +20835,7 @@ def special_kv_node(v, z):
     node = SpecialKvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18923,19 +20849,27 @@ def special_kv_record(v, z):
     node = SpecialKvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.kv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -18963,7 +20897,7 @@ def special_kve_node(v, z):
     node = SpecialKveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18977,19 +20911,27 @@ def special_kve_record(v, z):
     node = SpecialKveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.kve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19024,7 +20966,7 @@ def special_lambertw_node(z, k, tol):
         k._edge or (edge_of(k) if k._flags & EDGED else None),
         tol._edge or (edge_of(tol) if tol._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -19035,13 +20977,15 @@ def special_lambertw_record(z, k, tol):
         k._edge or (edge_of(k) if k._flags & EDGED else None),
         tol._edge or (edge_of(tol) if tol._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs._lambertw(z._array, k._array, tol._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19072,7 +21016,7 @@ def special_log_expit_cpu(x):
 def special_log_expit_node(x):
     node = SpecialLogExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19081,14 +21025,17 @@ def special_log_expit_node(x):
 def special_log_expit_record(x):
     node = SpecialLogExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.log_expit(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19115,7 +21062,7 @@ def special_log_ndtr_cpu(x):
 def special_log_ndtr_node(x):
     node = SpecialLogNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19124,14 +21071,17 @@ def special_log_ndtr_node(x):
 def special_log_ndtr_record(x):
     node = SpecialLogNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.log_ndtr(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19163,7 +21113,7 @@ def special_log_wright_bessel_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19183,7 +21133,7 @@ def special_log_wright_bessel_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19196,9 +21146,11 @@ def special_log_wright_bessel_record(a, b, x):
     array = scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19229,7 +21181,7 @@ def special_loggamma_cpu(z):
 def special_loggamma_node(z):
     node = SpecialLoggammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -19238,14 +21190,17 @@ def special_loggamma_node(z):
 def special_loggamma_record(z):
     node = SpecialLoggammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.loggamma(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19272,7 +21227,7 @@ def special_logit_cpu(x):
 def special_logit_node(x):
     node = SpecialLogitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19281,14 +21236,17 @@ def special_logit_node(x):
 def special_logit_record(x):
     node = SpecialLogitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.logit(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19319,7 +21277,7 @@ def special_lpmv_node(m, v, x):
         v._edge or (edge_of(v) if v._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19339,7 +21297,7 @@ def special_lpmv_record(m, v, x):
         v._edge or (edge_of(v) if v._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19352,9 +21310,11 @@ def special_lpmv_record(m, v, x):
     array = scipy.special._ufuncs.lpmv(m._array, v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19386,7 +21346,7 @@ def special_mathieu_a_node(m, q):
     node = SpecialMathieuABackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -19394,13 +21354,15 @@ def special_mathieu_a_record(m, q):
     node = SpecialMathieuABackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.mathieu_a(m._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19420,7 +21382,7 @@ def special_mathieu_b_node(m, q):
     node = SpecialMathieuBBackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -19428,13 +21390,15 @@ def special_mathieu_b_record(m, q):
     node = SpecialMathieuBBackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.mathieu_b(m._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19457,7 +21421,7 @@ def special_mathieu_cem_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19477,7 +21441,7 @@ def special_mathieu_cem_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19522,7 +21486,7 @@ def special_mathieu_modcem1_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19542,7 +21506,7 @@ def special_mathieu_modcem1_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19579,7 +21543,7 @@ def special_mathieu_modcem2_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19599,7 +21563,7 @@ def special_mathieu_modcem2_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19636,7 +21600,7 @@ def special_mathieu_modsem1_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19656,7 +21620,7 @@ def special_mathieu_modsem1_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19693,7 +21657,7 @@ def special_mathieu_modsem2_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19713,7 +21677,7 @@ def special_mathieu_modsem2_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19750,7 +21714,7 @@ def special_mathieu_sem_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19770,7 +21734,7 @@ def special_mathieu_sem_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -19811,7 +21775,7 @@ def special_modfresnelm_cpu(x):
 def special_modfresnelm_node(x):
     node = SpecialModfresnelmBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19820,9 +21784,12 @@ def special_modfresnelm_node(x):
 def special_modfresnelm_record(x):
     node = SpecialModfresnelmBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     f, k = recorded_several(node, scipy.special._ufuncs.modfresnelm(x._array), (True, True))
     node.save_outputs(f, k)
     return f, k
@@ -19847,7 +21814,7 @@ def special_modfresnelp_cpu(x):
 def special_modfresnelp_node(x):
     node = SpecialModfresnelpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19856,9 +21823,12 @@ def special_modfresnelp_node(x):
 def special_modfresnelp_record(x):
     node = SpecialModfresnelpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     f, k = recorded_several(node, scipy.special._ufuncs.modfresnelp(x._array), (True, True))
     node.save_outputs(f, k)
     return f, k
@@ -19884,7 +21854,7 @@ def special_modstruve_node(v, x):
     node = SpecialModstruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -19898,19 +21868,27 @@ def special_modstruve_record(v, x):
     node = SpecialModstruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.modstruve(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -19948,7 +21926,7 @@ def special_nbdtr_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -19968,7 +21946,7 @@ def special_nbdtr_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -19981,9 +21959,11 @@ def special_nbdtr_record(k, n, p):
     array = scipy.special._ufuncs.nbdtr(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20014,7 +21994,7 @@ def special_nbdtrc_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -20034,7 +22014,7 @@ def special_nbdtrc_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -20047,9 +22027,11 @@ def special_nbdtrc_record(k, n, p):
     array = scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20080,7 +22062,7 @@ def special_nbdtri_node(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -20097,7 +22079,7 @@ def special_nbdtri_record(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -20107,9 +22089,11 @@ def special_nbdtri_record(k, n, y):
     array = scipy.special._ufuncs.nbdtri(k._array, n._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20145,7 +22129,7 @@ def special_ncfdtr_node(dfn, dfd, nc, f):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -20165,7 +22149,7 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -20177,9 +22161,11 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
     array = scipy.special._ufuncs.ncfdtr(dfn._array, dfd._array, nc._array, f._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20211,7 +22197,7 @@ def special_ncfdtri_node(dfn, dfd, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -20229,7 +22215,7 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -20239,9 +22225,11 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
     array = scipy.special._ufuncs.ncfdtri(dfn._array, dfd._array, nc._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20276,7 +22264,7 @@ def special_ncfdtrinc_node(dfn, dfd, p, f):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -20294,7 +22282,7 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -20304,9 +22292,11 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
     array = scipy.special._ufuncs.ncfdtrinc(dfn._array, dfd._array, p._array, f._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20342,7 +22332,7 @@ def special_nctdtr_node(df, nc, x):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -20362,7 +22352,7 @@ def special_nctdtr_record(df, nc, x):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -20375,9 +22365,11 @@ def special_nctdtr_record(df, nc, x):
     array = scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20408,7 +22400,7 @@ def special_nctdtrit_node(df, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -20425,7 +22417,7 @@ def special_nctdtrit_record(df, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -20435,9 +22427,11 @@ def special_nctdtrit_record(df, nc, p):
     array = scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20468,7 +22462,7 @@ def special_ndtr_cpu(x):
 def special_ndtr_node(x):
     node = SpecialNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20477,14 +22471,17 @@ def special_ndtr_node(x):
 def special_ndtr_record(x):
     node = SpecialNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.ndtr(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20511,19 +22508,19 @@ def special_ndtri_cpu(y):
 def special_ndtri_node(y):
     node = SpecialNdtriBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_ndtri_record(y):
     node = SpecialNdtriBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.ndtri(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20551,7 +22548,7 @@ def special_ndtri_exp_cpu(y):
 def special_ndtri_exp_node(y):
     node = SpecialNdtriExpBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
+    node._rare = None
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
     return node
@@ -20560,14 +22557,17 @@ def special_ndtri_exp_node(y):
 def special_ndtri_exp_record(y):
     node = SpecialNdtriExpBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._hooks = None
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.ndtri_exp(y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20599,7 +22599,7 @@ def special_nrdtrimn_node(p, std, x):
         std._edge or (edge_of(std) if std._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.std = std
     node.std_v = 0 if std._counter is None else std._counter[0]
     node.x = x
@@ -20614,7 +22614,7 @@ def special_nrdtrimn_record(p, std, x):
         std._edge or (edge_of(std) if std._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.std = std
     node.std_v = 0 if std._counter is None else std._counter[0]
     node.x = x
@@ -20622,9 +22622,11 @@ def special_nrdtrimn_record(p, std, x):
     array = scipy.special._ufuncs.nrdtrimn(p._array, std._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20668,7 +22670,7 @@ def special_nrdtrisd_node(mn, p, x):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.mn = mn
     node.mn_v = 0 if mn._counter is None else mn._counter[0]
     node.x = x
@@ -20686,7 +22688,7 @@ def special_nrdtrisd_record(mn, p, x):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.mn = mn
     node.mn_v = 0 if mn._counter is None else mn._counter[0]
     node.x = x
@@ -20697,9 +22699,11 @@ def special_nrdtrisd_record(mn, p, x):
     array = scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20755,7 +22759,7 @@ def special_obl_ang1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -20779,7 +22783,7 @@ def special_obl_ang1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -20826,7 +22830,7 @@ def special_obl_ang1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -20851,7 +22855,7 @@ def special_obl_ang1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -20893,7 +22897,7 @@ def special_obl_cv_node(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -20904,13 +22908,15 @@ def special_obl_cv_record(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.obl_cv(m._array, n._array, c._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -20934,7 +22940,7 @@ def special_obl_rad1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -20958,7 +22964,7 @@ def special_obl_rad1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21005,7 +23011,7 @@ def special_obl_rad1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21030,7 +23036,7 @@ def special_obl_rad1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21073,7 +23079,7 @@ def special_obl_rad2_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21097,7 +23103,7 @@ def special_obl_rad2_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21144,7 +23150,7 @@ def special_obl_rad2_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21169,7 +23175,7 @@ def special_obl_rad2_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21208,7 +23214,7 @@ def special_owens_t_node(h, a):
     node = SpecialOwensTBackward0()
     node._edge0 = h._edge or (edge_of(h) if h._flags & EDGED else None)
     node._edge1 = a._edge or (edge_of(a) if a._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.h = h
     node.h_v = 0 if h._counter is None else h._counter[0]
     node.a = a
@@ -21220,17 +23226,25 @@ def special_owens_t_record(h, a):
     node = SpecialOwensTBackward0()
     node._edge0 = h._edge or (edge_of(h) if h._flags & EDGED else None)
     node._edge1 = a._edge or (edge_of(a) if a._flags & EDGED else None)
-    node._hooks = None
-    node.h = h
-    node.h_v = 0 if h._counter is None else h._counter[0]
-    node.a = a
-    node.a_v = 0 if a._counter is None else a._counter[0]
+    node._rare = None
+    if h._edge is None or h._counter is not None or h._meta is not None:
+        node.h = h
+        node.h_v = 0 if h._counter is None else h._counter[0]
+    else:
+        node.h = h._array
+    if a._edge is None or a._counter is not None or a._meta is not None:
+        node.a = a
+        node.a_v = 0 if a._counter is None else a._counter[0]
+    else:
+        node.a = a._array
     array = scipy.special._ufuncs.owens_t(h._array, a._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21268,7 +23282,7 @@ def special_pbdv_node(v, x):
     node = SpecialPbdvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -21282,13 +23296,19 @@ def special_pbdv_record(v, x):
     node = SpecialPbdvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     d, dp = recorded_several(node, scipy.special._ufuncs.pbdv(v._array, x._array), (True, True))
     node.save_outputs(d, dp)
     return d, dp
@@ -21311,7 +23331,7 @@ def special_pbvv_node(v, x):
     node = SpecialPbvvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -21325,13 +23345,19 @@ def special_pbvv_record(v, x):
     node = SpecialPbvvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     d, dp = recorded_several(node, scipy.special._ufuncs.pbvv(v._array, x._array), (True, True))
     node.save_outputs(d, dp)
     return d, dp
@@ -21354,7 +23380,7 @@ def special_pbwa_node(a, x):
     node = SpecialPbwaBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -21368,13 +23394,19 @@ def special_pbwa_record(a, x):
     node = SpecialPbwaBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.a = a
-        node.a_v = 0 if a._counter is None else a._counter[0]
+        if a._edge is None or a._counter is not None or a._meta is not None:
+            node.a = a
+            node.a_v = 0 if a._counter is None else a._counter[0]
+        else:
+            node.a = a._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     w, wp = recorded_several(node, scipy.special._ufuncs.pbwa(a._array, x._array), (True, True))
     node.save_outputs(w, wp)
     return w, wp
@@ -21397,7 +23429,7 @@ def special_pdtr_node(k, m):
     node = SpecialPdtrBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -21411,19 +23443,27 @@ def special_pdtr_record(k, m):
     node = SpecialPdtrBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_m is not None:
-        node.k = k
-        node.k_v = 0 if k._counter is None else k._counter[0]
+        if k._edge is None or k._counter is not None or k._meta is not None:
+            node.k = k
+            node.k_v = 0 if k._counter is None else k._counter[0]
+        else:
+            node.k = k._array
     if to_m is not None:
-        node.m = m
-        node.m_v = 0 if m._counter is None else m._counter[0]
+        if m._edge is None or m._counter is not None or m._meta is not None:
+            node.m = m
+            node.m_v = 0 if m._counter is None else m._counter[0]
+        else:
+            node.m = m._array
     array = scipy.special._ufuncs.pdtr(k._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21451,7 +23491,7 @@ def special_pdtrc_node(k, m):
     node = SpecialPdtrcBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -21465,19 +23505,27 @@ def special_pdtrc_record(k, m):
     node = SpecialPdtrcBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_m is not None:
-        node.k = k
-        node.k_v = 0 if k._counter is None else k._counter[0]
+        if k._edge is None or k._counter is not None or k._meta is not None:
+            node.k = k
+            node.k_v = 0 if k._counter is None else k._counter[0]
+        else:
+            node.k = k._array
     if to_m is not None:
-        node.m = m
-        node.m_v = 0 if m._counter is None else m._counter[0]
+        if m._edge is None or m._counter is not None or m._meta is not None:
+            node.m = m
+            node.m_v = 0 if m._counter is None else m._counter[0]
+        else:
+            node.m = m._array
     array = scipy.special._ufuncs.pdtrc(k._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21505,7 +23553,7 @@ def special_pdtri_node(k, y):
     node = SpecialPdtriBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -21516,16 +23564,21 @@ def special_pdtri_record(k, y):
     node = SpecialPdtriBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_y is not None:
-        node.k = k
-        node.k_v = 0 if k._counter is None else k._counter[0]
+        if k._edge is None or k._counter is not None or k._meta is not None:
+            node.k = k
+            node.k_v = 0 if k._counter is None else k._counter[0]
+        else:
+            node.k = k._array
     array = scipy.special._ufuncs.pdtri(k._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21557,7 +23610,7 @@ def special_poch_node(z, m):
     node = SpecialPochBackward0()
     node._edge0 = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     node.m = m
@@ -21569,17 +23622,25 @@ def special_poch_record(z, m):
     node = SpecialPochBackward0()
     node._edge0 = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
-    node.m = m
-    node.m_v = 0 if m._counter is None else m._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
+    if m._edge is None or m._counter is not None or m._meta is not None:
+        node.m = m
+        node.m_v = 0 if m._counter is None else m._counter[0]
+    else:
+        node.m = m._array
     array = scipy.special._ufuncs.poch(z._array, m._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21614,7 +23675,7 @@ def special_powm1_node(x, y):
     node = SpecialPowm1Backward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -21626,17 +23687,25 @@ def special_powm1_record(x, y):
     node = SpecialPowm1Backward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.powm1(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21676,7 +23745,7 @@ def special_pro_ang1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21700,7 +23769,7 @@ def special_pro_ang1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21747,7 +23816,7 @@ def special_pro_ang1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21772,7 +23841,7 @@ def special_pro_ang1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21814,7 +23883,7 @@ def special_pro_cv_node(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -21825,13 +23894,15 @@ def special_pro_cv_record(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.pro_cv(m._array, n._array, c._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -21855,7 +23926,7 @@ def special_pro_rad1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21879,7 +23950,7 @@ def special_pro_rad1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21926,7 +23997,7 @@ def special_pro_rad1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21951,7 +24022,7 @@ def special_pro_rad1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21994,7 +24065,7 @@ def special_pro_rad2_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22018,7 +24089,7 @@ def special_pro_rad2_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22065,7 +24136,7 @@ def special_pro_rad2_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22090,7 +24161,7 @@ def special_pro_rad2_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22129,7 +24200,7 @@ def special_pseudo_huber_node(delta, r):
     node = SpecialPseudoHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
@@ -22141,17 +24212,25 @@ def special_pseudo_huber_record(delta, r):
     node = SpecialPseudoHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._hooks = None
-    node.delta = delta
-    node.delta_v = 0 if delta._counter is None else delta._counter[0]
-    node.r = r
-    node.r_v = 0 if r._counter is None else r._counter[0]
+    node._rare = None
+    if delta._edge is None or delta._counter is not None or delta._meta is not None:
+        node.delta = delta
+        node.delta_v = 0 if delta._counter is None else delta._counter[0]
+    else:
+        node.delta = delta._array
+    if r._edge is None or r._counter is not None or r._meta is not None:
+        node.r = r
+        node.r_v = 0 if r._counter is None else r._counter[0]
+    else:
+        node.r = r._array
     array = scipy.special._ufuncs.pseudo_huber(delta._array, r._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22188,7 +24267,7 @@ def special_psi_cpu(z):
 def special_psi_node(z):
     node = SpecialPsiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -22197,14 +24276,17 @@ def special_psi_node(z):
 def special_psi_record(z):
     node = SpecialPsiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.psi(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22235,7 +24317,7 @@ def special_radian_node(d, m, s):
         m._edge or (edge_of(m) if m._flags & EDGED else None),
         s._edge or (edge_of(s) if s._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -22246,13 +24328,15 @@ def special_radian_record(d, m, s):
         m._edge or (edge_of(m) if m._flags & EDGED else None),
         s._edge or (edge_of(s) if s._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.radian(d._array, m._array, s._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22290,7 +24374,7 @@ def special_rel_entr_node(x, y):
     node = SpecialRelEntrBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -22302,17 +24386,25 @@ def special_rel_entr_record(x, y):
     node = SpecialRelEntrBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.rel_entr(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22343,7 +24435,7 @@ def special_rgamma_cpu(z):
 def special_rgamma_node(z):
     node = SpecialRgammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -22352,14 +24444,17 @@ def special_rgamma_node(z):
 def special_rgamma_record(z):
     node = SpecialRgammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.rgamma(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22387,7 +24482,7 @@ def special_shichi_cpu(x):
 def special_shichi_node(x):
     node = SpecialShichiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -22396,9 +24491,12 @@ def special_shichi_node(x):
 def special_shichi_record(x):
     node = SpecialShichiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     return recorded_several(node, scipy.special._ufuncs.shichi(x._array), (True, True))
 
 
@@ -22418,7 +24516,7 @@ def special_sici_cpu(x):
 def special_sici_node(x):
     node = SpecialSiciBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -22427,9 +24525,12 @@ def special_sici_node(x):
 def special_sici_record(x):
     node = SpecialSiciBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     return recorded_several(node, scipy.special._ufuncs.sici(x._array), (True, True))
 
 
@@ -22449,7 +24550,7 @@ def special_sindg_cpu(x):
 def special_sindg_node(x):
     node = SpecialSindgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -22458,14 +24559,17 @@ def special_sindg_node(x):
 def special_sindg_record(x):
     node = SpecialSindgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.sindg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22493,7 +24597,7 @@ def special_smirnov_node(n, d):
     node = SpecialSmirnovBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_d = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_d is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22507,19 +24611,27 @@ def special_smirnov_record(n, d):
     node = SpecialSmirnovBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_d = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_d is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_d is not None:
-        node.d = d
-        node.d_v = 0 if d._counter is None else d._counter[0]
+        if d._edge is None or d._counter is not None or d._meta is not None:
+            node.d = d
+            node.d_v = 0 if d._counter is None else d._counter[0]
+        else:
+            node.d = d._array
     array = scipy.special._ufuncs.smirnov(n._array, d._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22547,7 +24659,7 @@ def special_smirnovi_node(n, p):
     node = SpecialSmirnoviBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22558,16 +24670,21 @@ def special_smirnovi_record(n, p):
     node = SpecialSmirnoviBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     array = scipy.special._ufuncs.smirnovi(n._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22599,7 +24716,7 @@ def special_smirnovp_node(n, d):
     node = SpecialSmirnovpBackward0()
     node._edge0 = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     return node
 
 
@@ -22607,13 +24724,15 @@ def special_smirnovp_record(n, d):
     node = SpecialSmirnovpBackward0()
     node._edge0 = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs._smirnovp(n._array, d._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22632,7 +24751,7 @@ def special_spence_cpu(z):
 def special_spence_node(z):
     node = SpecialSpenceBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -22641,14 +24760,17 @@ def special_spence_node(z):
 def special_spence_record(z):
     node = SpecialSpenceBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.spence(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22676,7 +24798,7 @@ def special_spherical_in_node(n, z):
     node = SpecialSphericalInBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22690,19 +24812,27 @@ def special_spherical_in_record(n, z):
     node = SpecialSphericalInBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_in(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22736,7 +24866,7 @@ def special_spherical_in_d_node(n, z):
     node = SpecialSphericalInDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22750,19 +24880,27 @@ def special_spherical_in_d_record(n, z):
     node = SpecialSphericalInDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_in_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22794,7 +24932,7 @@ def special_spherical_jn_node(n, z):
     node = SpecialSphericalJnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22808,19 +24946,27 @@ def special_spherical_jn_record(n, z):
     node = SpecialSphericalJnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_jn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22854,7 +25000,7 @@ def special_spherical_jn_d_node(n, z):
     node = SpecialSphericalJnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22868,19 +25014,27 @@ def special_spherical_jn_d_record(n, z):
     node = SpecialSphericalJnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_jn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22912,7 +25066,7 @@ def special_spherical_kn_node(n, z):
     node = SpecialSphericalKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22926,19 +25080,27 @@ def special_spherical_kn_record(n, z):
     node = SpecialSphericalKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_kn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -22972,7 +25134,7 @@ def special_spherical_kn_d_node(n, z):
     node = SpecialSphericalKnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -22986,19 +25148,27 @@ def special_spherical_kn_d_record(n, z):
     node = SpecialSphericalKnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_kn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23030,7 +25200,7 @@ def special_spherical_yn_node(n, z):
     node = SpecialSphericalYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -23044,19 +25214,27 @@ def special_spherical_yn_record(n, z):
     node = SpecialSphericalYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_yn(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23090,7 +25268,7 @@ def special_spherical_yn_d_node(n, z):
     node = SpecialSphericalYnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -23104,19 +25282,27 @@ def special_spherical_yn_d_record(n, z):
     node = SpecialSphericalYnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs._spherical_yn_d(n._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23148,7 +25334,7 @@ def special_stdtr_node(df, x):
     node = SpecialStdtrBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -23162,19 +25348,27 @@ def special_stdtr_record(df, x):
     node = SpecialStdtrBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.df = df
-        node.df_v = 0 if df._counter is None else df._counter[0]
+        if df._edge is None or df._counter is not None or df._meta is not None:
+            node.df = df
+            node.df_v = 0 if df._counter is None else df._counter[0]
+        else:
+            node.df = df._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.stdtr(df._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23202,7 +25396,7 @@ def special_stdtrit_node(df, p):
     node = SpecialStdtritBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -23213,16 +25407,21 @@ def special_stdtrit_record(df, p):
     node = SpecialStdtritBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_p is not None:
-        node.df = df
-        node.df_v = 0 if df._counter is None else df._counter[0]
+        if df._edge is None or df._counter is not None or df._meta is not None:
+            node.df = df
+            node.df_v = 0 if df._counter is None else df._counter[0]
+        else:
+            node.df = df._array
     array = scipy.special._ufuncs.stdtrit(df._array, p._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23254,7 +25453,7 @@ def special_struve_node(v, x):
     node = SpecialStruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -23268,19 +25467,27 @@ def special_struve_record(v, x):
     node = SpecialStruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.struve(v._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23314,19 +25521,19 @@ def special_tandg_cpu(x):
 def special_tandg_node(x):
     node = SpecialTandgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_tandg_record(x):
     node = SpecialTandgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.tandg(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23355,7 +25562,7 @@ def special_tklmbda_node(x, lmbda):
     node = SpecialTklmbdaBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -23365,15 +25572,20 @@ def special_tklmbda_record(x, lmbda):
     node = SpecialTklmbdaBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._hooks = None
-    node.lmbda = lmbda
-    node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    node._rare = None
+    if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
+        node.lmbda = lmbda
+        node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
+    else:
+        node.lmbda = lmbda._array
     array = scipy.special._ufuncs.tklmbda(x._array, lmbda._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23411,7 +25623,7 @@ def special_voigt_profile_node(x, sigma, gamma):
         sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else None),
         gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.sigma = sigma
@@ -23428,7 +25640,7 @@ def special_voigt_profile_record(x, sigma, gamma):
         sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else None),
         gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.sigma = sigma
@@ -23438,9 +25650,11 @@ def special_voigt_profile_record(x, sigma, gamma):
     array = scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23492,7 +25706,7 @@ def special_wofz_cpu(z):
 def special_wofz_node(z):
     node = SpecialWofzBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -23501,14 +25715,17 @@ def special_wofz_node(z):
 def special_wofz_record(z):
     node = SpecialWofzBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
-    node.z = z
-    node.z_v = 0 if z._counter is None else z._counter[0]
+    node._rare = None
+    if z._edge is None or z._counter is not None or z._meta is not None:
+        node.z = z
+        node.z_v = 0 if z._counter is None else z._counter[0]
+    else:
+        node.z = z._array
     array = scipy.special._ufuncs.wofz(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23540,7 +25757,7 @@ def special_wright_bessel_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -23560,7 +25777,7 @@ def special_wright_bessel_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -23573,9 +25790,11 @@ def special_wright_bessel_record(a, b, x):
     array = scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edges[0]
-        node._shape = edge._shape if edge is not None and edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23602,19 +25821,19 @@ def special_wrightomega_cpu(z):
 def special_wrightomega_node(z):
     node = SpecialWrightomegaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     return node
 
 
 def special_wrightomega_record(z):
     node = SpecialWrightomegaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._hooks = None
+    node._rare = None
     array = scipy.special._ufuncs.wrightomega(z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23643,7 +25862,7 @@ def special_xlog1py_node(x, y):
     node = SpecialXlog1PyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -23655,17 +25874,25 @@ def special_xlog1py_record(x, y):
     node = SpecialXlog1PyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.xlog1py(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23697,7 +25924,7 @@ def special_xlogy_node(x, y):
     node = SpecialXlogyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -23709,17 +25936,25 @@ def special_xlogy_record(x, y):
     node = SpecialXlogyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
-    node.y = y
-    node.y_v = 0 if y._counter is None else y._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
+    if y._edge is None or y._counter is not None or y._meta is not None:
+        node.y = y
+        node.y_v = 0 if y._counter is None else y._counter[0]
+    else:
+        node.y = y._array
     array = scipy.special._ufuncs.xlogy(x._array, y._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23750,7 +25985,7 @@ def special_y0_cpu(x):
 def special_y0_node(x):
     node = SpecialY0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -23759,14 +25994,17 @@ def special_y0_node(x):
 def special_y0_record(x):
     node = SpecialY0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.y0(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23793,7 +26031,7 @@ def special_y1_cpu(x):
 def special_y1_node(x):
     node = SpecialY1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
+    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -23802,14 +26040,17 @@ def special_y1_node(x):
 def special_y1_record(x):
     node = SpecialY1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._hooks = None
-    node.x = x
-    node.x_v = 0 if x._counter is None else x._counter[0]
+    node._rare = None
+    if x._edge is None or x._counter is not None or x._meta is not None:
+        node.x = x
+        node.x_v = 0 if x._counter is None else x._counter[0]
+    else:
+        node.x = x._array
     array = scipy.special._ufuncs.y1(x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
-        node._shape = edge._shape if edge._is_single else array.shape
+        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23837,7 +26078,7 @@ def special_yn_node(n, x):
     node = SpecialYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -23851,19 +26092,27 @@ def special_yn_record(n, x):
     node = SpecialYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_x is not None:
-        node.n = n
-        node.n_v = 0 if n._counter is None else n._counter[0]
+        if n._edge is None or n._counter is not None or n._meta is not None:
+            node.n = n
+            node.n_v = 0 if n._counter is None else n._counter[0]
+        else:
+            node.n = n._array
     if to_x is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     array = scipy.special._ufuncs.yn(n._array, x._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23891,7 +26140,7 @@ def special_yv_node(v, z):
     node = SpecialYvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -23905,19 +26154,27 @@ def special_yv_record(v, z):
     node = SpecialYvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.yv(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -23945,7 +26202,7 @@ def special_yve_node(v, z):
     node = SpecialYveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -23959,19 +26216,27 @@ def special_yve_record(v, z):
     node = SpecialYveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_z is not None:
-        node.v = v
-        node.v_v = 0 if v._counter is None else v._counter[0]
+        if v._edge is None or v._counter is not None or v._meta is not None:
+            node.v = v
+            node.v_v = 0 if v._counter is None else v._counter[0]
+        else:
+            node.v = v._array
     if to_z is not None:
-        node.z = z
-        node.z_v = 0 if z._counter is None else z._counter[0]
+        if z._edge is None or z._counter is not None or z._meta is not None:
+            node.z = z
+            node.z_v = 0 if z._counter is None else z._counter[0]
+        else:
+            node.z = z._array
     array = scipy.special._ufuncs.yve(v._array, z._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array
@@ -24001,7 +26266,7 @@ def special_zeta_node(x, q):
     node = SpecialZetaBackward0()
     node._edge0 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = to_q = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_q is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24015,19 +26280,27 @@ def special_zeta_record(x, q):
     node = SpecialZetaBackward0()
     node._edge0 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = to_q = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._hooks = None
+    node._rare = None
     if to_q is not None:
-        node.x = x
-        node.x_v = 0 if x._counter is None else x._counter[0]
+        if x._edge is None or x._counter is not None or x._meta is not None:
+            node.x = x
+            node.x_v = 0 if x._counter is None else x._counter[0]
+        else:
+            node.x = x._array
     if to_q is not None:
-        node.q = q
-        node.q_v = 0 if q._counter is None else q._counter[0]
+        if q._edge is None or q._counter is not None or q._meta is not None:
+            node.q = q
+            node.q_v = 0 if q._counter is None else q._counter[0]
+        else:
+            node.q = q._array
     array = scipy.special._ufuncs._zeta(x._array, q._array)
     if type(array) is ndarray and array.dtype is FLOAT64:
         node._seq = get_following()()
-        shape = array.shape
+        result_shape = array.shape
         edge = node._edge0 or node._edge1
-        node._shape = edge._shape if edge._shape == shape else shape
+        node._shape = (
+            edge._shape if edge is not None and edge._shape == result_shape else result_shape
+        )
         node._dtype = FLOAT64
         result = new_tensor(Tensor)
         result._array = array

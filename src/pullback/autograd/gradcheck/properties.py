@@ -61,7 +61,7 @@ class _UndefinedGrad(Node):
 
     def __init__(self, tensor: Tensor):
         self._edges = (edge_of(tensor),)
-        self._hooks = None
+        self._rare = None
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Nothing, whatever arrives."""

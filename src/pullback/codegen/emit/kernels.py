@@ -14,7 +14,7 @@ from pullback.codegen.emit.model import (
     is_tensor_list,
     is_tensor_value,
 )
-from pullback.codegen.emit.run import arity_of, edge_text, guard_of
+from pullback.codegen.emit.run import arity_of, edge_text, guard_of, place_of
 from pullback.codegen.emit.source import indent, quoted, tuple_text
 from pullback.codegen.model import SavedAttribute
 from pullback.codegen.python_dialect import PYTHON
@@ -154,7 +154,8 @@ def _node_maker(op: Emitted) -> str:
 
 def _record(op: Emitted) -> str:
     """The kernel that runs when an input requires grad and grad mode is on."""
-    head = "\n".join([f"def {op.name}_record({op.parameters()}):", *_node(op)]) + "\n"
+    signature = f"def {op.name}_record({op.parameters()}):"
+    head = "\n".join([signature, *_node(op, recording=True)]) + "\n"
     returns = [ret.type for ret in op.schema.returns]
     if len(returns) != 1:
         made = f"recorded_several(node, {_call(op)}, {op.differentiable_outputs})"
@@ -198,17 +199,16 @@ def _shape_of_result(op: Emitted) -> list[str]:
     """Lines that note the shape of an element-wise result: the very tuple that an edge has, where
     they are equal. A chain of a million operations then has one of them, and no caches are filled.
     """
+    edge = " or ".join(f"node._edge{place}" for place in range(arity_of(op)))
+    lines = [f"        edge = {edge or 'node._edges[0]'}"]
     if len(op.tensors) == 1:
-        return [
-            "        edge = node._edge0",
-            "        node._shape = edge._shape if edge._is_single else array.shape",
-        ]
-    edge = "node._edge0 or node._edge1" if arity_of(op) else "node._edges[0]"
-    known = "edge._shape == shape" if arity_of(op) else "edge is not None and edge._shape == shape"
+        is_same = "edge is not None and edge._is_single"
+        return [*lines, f"        node._shape = edge._shape if {is_same} else array.shape"]
+    is_same = "edge is not None and edge._shape == result_shape"
     return [
-        "        shape = array.shape",
-        f"        edge = {edge}",
-        f"        node._shape = edge._shape if {known} else shape",
+        "        result_shape = array.shape",
+        *lines,
+        f"        node._shape = edge._shape if {is_same} else result_shape",
     ]
 
 
@@ -295,8 +295,11 @@ def _one_view(op: Emitted, again: str) -> str:
     return in_namespace(PYTHON.substitute(op.function.part, {"self": "base"}))
 
 
-def _node(op: Emitted) -> list[str]:
-    """Lines that make the node, its edges and what it saves of the inputs."""
+def _node(op: Emitted, *, recording: bool = False) -> list[str]:
+    """Lines that make the node, its edges and what it saves of the inputs.
+
+    `recording` says that they are part of a kernel for arrays that writes to none of them.
+    """
     info = op.info
     assert info is not None
     alone = len(op.tensors) == 1
@@ -311,9 +314,9 @@ def _node(op: Emitted) -> list[str]:
     else:
         locals_ = ", ".join(name.removesuffix(" = ") for name in local) + " = " if is_asked else ""
         lines.append(f"    node._edges = {locals_}{_edges_text(edges)}")
-    lines.append("    node._hooks = None")
+    lines.append("    node._rare = None")
     for attribute in op.saved("inputs"):
-        lines += _save_input(op, attribute)
+        lines += _save_input(op, attribute, recording=recording)
     if is_asked:
         for place, argument in enumerate(op.differentiable):
             asked = f"if {edge_text(op, place)} "
@@ -341,7 +344,7 @@ def _edges_text(edges: list[str]) -> str:
     return tuple_text(edges)
 
 
-def _save_input(op: Emitted, attribute: SavedAttribute) -> list[str]:
+def _save_input(op: Emitted, attribute: SavedAttribute, *, recording: bool) -> list[str]:
     name = attribute.name
     if attribute.expr != attribute.source:
         expr = attribute.expr
@@ -360,6 +363,15 @@ def _save_input(op: Emitted, attribute: SavedAttribute) -> list[str]:
     if isinstance(attribute.type, OptionalType):
         version = f"0 if {name} is None or {name}._counter is None else {name}._counter[0]"
     save = [f"    node.{name} = {name}", f"    node.{name}_v = {version}"]
+    if recording and place_of(op, attribute) is not None:
+        # A result of another node that nobody has looked at: its array is enough.
+        is_more = f"{name}._edge is None or {name}._counter is not None or {name}._meta is not None"
+        save = [
+            f"    if {is_more}:",
+            *map(indent, save),
+            "    else:",
+            f"        node.{name} = {name}._array",
+        ]
     if not guard:
         return save
     return [f"    if {guard}:", *map(indent, save)]  # nobody reads the slots of what is not needed

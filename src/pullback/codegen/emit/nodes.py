@@ -13,6 +13,7 @@ from pullback.codegen.emit.run import (
     guard_of,
     is_exact,
     makes_new,
+    place_of,
 )
 from pullback.codegen.emit.source import docstring, indent, quoted, tuple_text, wrapped_call
 from pullback.codegen.model import Derivative, SavedAttribute
@@ -45,7 +46,10 @@ def emit_node(op: Emitted) -> str:
         text += indent(wrapped_call("_saves_tensors = (", names, _end(names), 4)) + "\n"
     if counted:
         names = [quoted(name) for name in counted]
-        text += indent(wrapped_call("_counted = (", names, _end(names), 4)) + "\n"
+        text += indent(wrapped_call("_saves_results = (", names, _end(names), 4)) + "\n"
+    if any(place_of(op, attribute) is not None for attribute in saved):
+        names = [quoted(a.name) for a in op.differentiable]
+        text += indent(wrapped_call("_inputs = (", names, _end(names), 4)) + "\n"
     if len(op.schema.returns) != 1:
         text += f"    _outputs = {len(op.schema.returns)}\n"
     if not _is_plain(op):
@@ -131,7 +135,11 @@ def _backward(op: Emitted, saved: list[SavedAttribute]) -> str:
         else:
             guard = guard_of(op, attribute)
             only = f" if {guard} else None" if guard else ""
-            lines.append(f"    {name} = xp.load(node, node.{name}, node.{name}_v){only}")
+            load = f"xp.load(node, node.{name}, node.{name}_v)"
+            if place_of(op, attribute) is not None:
+                bare = f"xp.load(node, *saved_input(node, {quoted(name)}))"
+                load = f"({load} if type(node.{name}) is Tensor else {bare})"
+            lines.append(f"    {name} = {load}{only}")
     lines += _results(op)
     return "\n".join(lines) + "\n"
 

@@ -13,8 +13,18 @@ from collections.abc import Mapping
 from pullback.codegen.emit.model import Emitted, in_namespace, is_tensor, is_tensor_list
 from pullback.codegen.emit.source import indent, tuple_text
 from pullback.codegen.model import Derivative, SavedAttribute
+from pullback.schema import OptionalType
 
-__all__ = ["arity_of", "edge_text", "edges_text", "emit_run", "guard_of", "is_exact", "makes_new"]
+__all__ = [
+    "arity_of",
+    "edge_text",
+    "edges_text",
+    "emit_run",
+    "guard_of",
+    "is_exact",
+    "makes_new",
+    "place_of",
+]
 
 _MOST_SLOTS = 2  # the classes of nodes with edges in slots
 _PRODUCTS = {"matmul_to_first", "matmul_to_second"}
@@ -37,6 +47,17 @@ def edges_text(op: Emitted) -> str:
     """The expression for all edges of a node."""
     places = range(arity_of(op))
     return ", ".join(edge_text(op, place) for place in places) if places else "node._edges"
+
+
+def place_of(op: Emitted, attribute: SavedAttribute) -> int | None:
+    """Which edge a saved input came by, if a kernel may save it as a bare array."""
+    if attribute in op.saved("outputs") or attribute.expr != attribute.source:
+        return None
+    names = [a.name for a in op.differentiable]
+    is_known = arity_of(op) and attribute.source in names and is_tensor(attribute.type)
+    if not is_known or isinstance(attribute.type, OptionalType):
+        return None
+    return names.index(attribute.source)
 
 
 def guard_of(op: Emitted, attribute: SavedAttribute) -> str | None:
@@ -221,8 +242,18 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
     if attribute in op.saved("outputs"):
         return [
             f"{name} = node.{name}",
-            f"if type({name}) is not ndarray:",
-            f'    {name} = xp.load_output(node, saved_output(node, "{name}"))',
+            f"if type({name}) is not ndarray or node._rare is not None:",
+            f'    {name} = output_array(node, "{name}")',
+        ]
+    place = place_of(op, attribute)
+    otherwise = [
+        "else:",
+        f"    {name} = xp.load(node, {name}, node.{name}_v)",
+    ]
+    if place is not None:
+        otherwise = [
+            f"elif type({name}) is not ndarray or {edge_text(op, place)}._rare is not None:",
+            f'    {name} = input_array(node, "{name}")',
         ]
     return [
         f"{name} = node.{name}",
@@ -231,6 +262,5 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
         f"    and ({name}._meta is None or not {name}._meta.detached)",
         "):",
         f"    {name} = {name}._array",
-        "else:",
-        f"    {name} = xp.load(node, {name}, node.{name}_v)",
+        *otherwise,
     ]

@@ -84,7 +84,7 @@ class _Arguments(Node):
 
     def __init__(self, tensors: list[Tensor]):
         self._edges = ()
-        self._hooks = None
+        self._rare = None
         save_list(self, "tensors", list(tensors))
         pack_inputs(self)
 

@@ -140,7 +140,7 @@ class _LoopBackward(Node):
         self.needs: list[tuple[bool, ...]] = []  # before each step, which leaves require grad
         self.captures: list[Edge] = []
         self.generators: Generators = {}
-        self._hooks = None
+        self._rare = None
 
     def run_forward(self, leaves: Leaves) -> Any:
         """Runs the loop, and becomes the history of its result."""

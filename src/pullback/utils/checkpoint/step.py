@@ -45,7 +45,7 @@ class _Outside(Node):
     def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any):
         self.loop = loop
         self._edges: tuple[Edge, ...] = ()
-        self._hooks = None
+        self._rare = None
         self._seq = next_sequence_number()
         self._shape = shape
         self._dtype = dtype
