@@ -11,9 +11,11 @@ from pullback.kernels.broadcasting import (
     PRODUCT,
     axes_to,
     combine,
+    max_rows,
     product_to,
     sum_first,
     sum_huge,
+    sum_rows,
     twice_product,
 )
 
@@ -236,3 +238,24 @@ def test_threads_share_a_sum(axis: int | tuple[int, ...], keepdims: bool) -> Non
     for found in (sum_huge(x, axis, keepdims), pb.sum(pb.tensor(x), axis, keepdims).numpy()):
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i8"])
+@pytest.mark.parametrize("shape", [(64, 1), (64, 10), (500, 32), (500, 33), (63, 4), (64, 0)])
+@pytest.mark.parametrize("axis", [0, 1, -1, -2])
+def test_short_rows_are_reduced_as_numpy_does(shape, dtype, axis):
+    x = np.random.default_rng(0).normal(scale=9, size=shape).astype(dtype)
+    for given in (x, np.asfortranarray(x), x[::2]):
+        expected = given.sum(axis, keepdims=True)
+        np.testing.assert_allclose(sum_rows(given, axis), expected, rtol=1e-5, atol=1e-5)
+        assert sum_rows(given, axis).dtype == expected.dtype
+        if given.shape[axis]:
+            found = max_rows(given, axis)
+            np.testing.assert_array_equal(found, given.max(axis, keepdims=True), strict=True)
+
+
+def test_rows_with_nan_and_infinity_show_them():
+    x = np.zeros((64, 3))
+    x[0, 1], x[1, 2], x[2] = np.nan, np.inf, -np.inf
+    np.testing.assert_array_equal(sum_rows(x, 1)[:4, 0], [np.nan, np.inf, -np.inf, 0])
+    np.testing.assert_array_equal(max_rows(x, 1)[:4, 0], [np.nan, np.inf, -np.inf, 0])

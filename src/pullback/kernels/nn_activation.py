@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.kernels.broadcasting import max_rows, sum_rows
 from pullback.kernels.nn_bits import choose, keep, keep_above, refuse_complex
 from pullback.kernels.nn_normal import normal_cdf, normal_pdf
 
@@ -57,7 +58,6 @@ Array = Any  # an ndarray; NumPy's stubs give up on most arithmetic and indexing
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
-_sum: Any = np.add.reduce
 _GELU_SCALE = 0.79788456080286535588  # sqrt(2 / pi)
 _GELU_CUBE = 0.044715
 
@@ -67,7 +67,7 @@ def softmax(x: Array, axis: int = -1) -> Array:
     refuse_complex("softmax", x)
     powers = _below_maximum(x, axis)
     np.exp(powers, out=powers)
-    powers /= _sum(powers, axis, keepdims=True)
+    powers /= sum_rows(powers, axis)
     return powers
 
 
@@ -76,7 +76,7 @@ def log_softmax(x: Array, axis: int = -1) -> Array:
     refuse_complex("log_softmax", x)
     shifted = _below_maximum(x, axis)
     if shifted.size:
-        shifted -= np.log(_sum(np.exp(shifted), axis, keepdims=True))
+        shifted -= np.log(sum_rows(np.exp(shifted), axis))
     return shifted
 
 
@@ -86,7 +86,7 @@ def _below_maximum(x: Array, axis: int) -> Array:
         x = x.astype(np.float64)
     if not x.size:
         return x.copy()
-    return np.asarray(x - np.maximum.reduce(x, axis, keepdims=True))
+    return np.asarray(x - max_rows(x, axis))
 
 
 def relu(x: Array) -> Array:
