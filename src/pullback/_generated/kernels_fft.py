@@ -47,6 +47,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_fft, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
 
 

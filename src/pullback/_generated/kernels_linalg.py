@@ -48,6 +48,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_linalg, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
 
 

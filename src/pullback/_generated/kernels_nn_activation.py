@@ -47,8 +47,10 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_nn_activation, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
 np_absolute = np.absolute
+np_asarray = np.asarray
 np_exp = np.exp
 np_square = np.square
 np_where = np.where
@@ -1401,7 +1403,9 @@ def _elu_curve_record(self, alpha, scale, input_scale):
     node._rare = None
     node.input_scale = input_scale
     array = nn_activation_kernels.elu_curve(self._array, alpha, scale, input_scale)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1454,7 +1458,9 @@ def _elu_slope_record(self, alpha, scale, input_scale):
     node.scale = scale
     node.input_scale = input_scale
     array = nn_activation_kernels.elu_slope(self._array, alpha, scale, input_scale)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1502,7 +1508,9 @@ def _gelu_slope_record(self, *, approximate="none"):
         node.self = self._array
     node.approximate = approximate
     array = nn_activation_kernels.gelu_slope(self._array, approximate=approximate)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1548,7 +1556,9 @@ def _hardswish_slope_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.hardswish_slope(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1587,7 +1597,9 @@ def _logsigmoid_slope_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = nn_activation_kernels.logsigmoid_slope(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1634,7 +1646,9 @@ def _mish_slope_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.mish_slope(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1683,7 +1697,9 @@ def _pass_above_record(grad_output, self, bound):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
     array = nn_activation_kernels.pass_above(grad_output._array, self._array, bound)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0
@@ -1737,7 +1753,9 @@ def _pass_between_record(grad_output, self, low, high):
     node.low = low
     node.high = high
     array = nn_activation_kernels.pass_between(grad_output._array, self._array, low, high)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0
@@ -1789,7 +1807,9 @@ def _pass_leaky_record(grad_output, self, slope):
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
     array = nn_activation_kernels.pass_leaky(grad_output._array, self._array, slope)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0
@@ -1843,7 +1863,9 @@ def _pass_outside_record(grad_output, self, low, high):
     node.low = low
     node.high = high
     array = nn_activation_kernels.pass_outside(grad_output._array, self._array, low, high)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0
@@ -1903,7 +1925,9 @@ def _prelu_record(self, weight):
         else:
             node.weight = weight._array
     array = nn_activation_kernels.prelu(self._array, weight._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -1952,7 +1976,9 @@ def _silu_slope_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.silu_slope(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2000,7 +2026,9 @@ def celu_record(self, alpha=1.0):
         node.self = self._array
     node.alpha = alpha
     array = nn_activation_kernels.celu(self._array, alpha)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2078,7 +2106,9 @@ def elu_record(self, alpha=1.0):
         node.self = self._array
     node.alpha = alpha
     array = nn_activation_kernels.elu(self._array, alpha)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2156,7 +2186,9 @@ def gelu_record(self, *, approximate="none"):
         node.self = self._array
     node.approximate = approximate
     array = nn_activation_kernels.gelu(self._array, approximate=approximate)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2204,7 +2236,9 @@ def hardshrink_record(self, lambd=0.5):
         node.self = self._array
     node.lambd = lambd
     array = nn_activation_kernels.hardshrink(self._array, lambd)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2250,7 +2284,9 @@ def hardsigmoid_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.hardsigmoid(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2296,7 +2332,9 @@ def hardswish_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.hardswish(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2346,7 +2384,9 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     node.min_val = min_val
     node.max_val = max_val
     array = nn_activation_kernels.hardtanh(self._array, min_val, max_val)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2430,7 +2470,9 @@ def leaky_relu_record(self, negative_slope=0.01):
         node.self = self._array
     node.negative_slope = negative_slope
     array = nn_activation_kernels.leaky_relu(self._array, negative_slope)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2540,7 +2582,9 @@ def logsigmoid_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.logsigmoid(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2586,7 +2630,9 @@ def mish_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.mish(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2625,7 +2671,9 @@ def relu_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = nn_activation_kernels.relu(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2672,7 +2720,9 @@ def relu6_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.relu6(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2745,7 +2795,9 @@ def selu_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.selu(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2821,7 +2873,9 @@ def silu_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.silu(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2899,7 +2953,9 @@ def softshrink_record(self, lambd=0.5):
         node.self = self._array
     node.lambd = lambd
     array = nn_activation_kernels.softshrink(self._array, lambd)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2945,7 +3001,9 @@ def softsign_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.softsign(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -2991,7 +3049,9 @@ def tanhshrink_record(self):
     else:
         node.self = self._array
     array = nn_activation_kernels.tanhshrink(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3040,7 +3100,9 @@ def threshold_record(self, threshold, value):
         node.self = self._array
     node.threshold = threshold
     array = nn_activation_kernels.threshold(self._array, threshold, value)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape

@@ -48,6 +48,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_pointwise, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
 np_absolute = np.absolute
 np_add = np.add
@@ -59,6 +60,7 @@ np_arcsinh = np.arcsinh
 np_arctan = np.arctan
 np_arctan2 = np.arctan2
 np_arctanh = np.arctanh
+np_asarray = np.asarray
 np_bitwise_and = np.bitwise_and
 np_bitwise_not = np.bitwise_not
 np_bitwise_or = np.bitwise_or
@@ -3158,7 +3160,9 @@ def _sgn_record(self):
     else:
         node.self = self._array
     array = pointwise_kernels.sgn(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3205,7 +3209,9 @@ def abs_record(self):
     else:
         node.self = self._array
     array = np_absolute(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3283,7 +3289,9 @@ def acos_record(self):
     else:
         node.self = self._array
     array = spread(np_arccos, self._array) if self._array.size >= LARGE else np_arccos(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3363,7 +3371,9 @@ def acosh_record(self):
     array = (
         spread(np_arccosh, self._array) if self._array.size >= LARGE else np_arccosh(self._array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3442,7 +3452,9 @@ def add_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_add(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -3527,7 +3539,9 @@ def angle_record(self, deg=False):
         node.self = self._array
     node.deg = deg
     array = np_angle(self._array, deg=deg)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3577,7 +3591,9 @@ def asin_record(self):
     else:
         node.self = self._array
     array = spread(np_arcsin, self._array) if self._array.size >= LARGE else np_arcsin(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3657,7 +3673,9 @@ def asinh_record(self):
     array = (
         spread(np_arcsinh, self._array) if self._array.size >= LARGE else np_arcsinh(self._array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3724,7 +3742,9 @@ def astype_record(self, dtype):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = pointwise_kernels.astype(self._array, dtype)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3774,7 +3794,9 @@ def atan_record(self):
     else:
         node.self = self._array
     array = spread(np_arctan, self._array) if self._array.size >= LARGE else np_arctan(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -3839,7 +3861,9 @@ def atan2_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_arctan2(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -3964,7 +3988,9 @@ def atanh_record(self):
     array = (
         spread(np_arctanh, self._array) if self._array.size >= LARGE else np_arctanh(self._array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4185,7 +4211,9 @@ def cbrt_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_cbrt(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4252,7 +4280,9 @@ def ceil_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_ceil(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4343,7 +4373,9 @@ def clamp_record(self, min=None, max=None):
     array = pointwise_kernels.clamp(
         self._array, None if min is None else min._array, None if max is None else max._array
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -4449,7 +4481,9 @@ def clone_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = pointwise_kernels.clone(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4490,7 +4524,9 @@ def complex_record(self, other):
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
     node._rare = None
     array = pointwise_kernels.complex(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -4532,7 +4568,9 @@ def conjugate_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_conjugate(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4601,7 +4639,9 @@ def copysign_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_copysign(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -4696,7 +4736,9 @@ def cos_record(self):
     else:
         node.self = self._array
     array = spread(np_cos, self._array) if self._array.size >= LARGE else np_cos(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4774,7 +4816,9 @@ def cosh_record(self):
     else:
         node.self = self._array
     array = spread(np_cosh, self._array) if self._array.size >= LARGE else np_cosh(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4841,7 +4885,9 @@ def deg2rad_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_deg2rad(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -4936,7 +4982,9 @@ def div_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_divide(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -5033,7 +5081,9 @@ def exp_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -5077,7 +5127,9 @@ def exp2_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -5175,7 +5227,9 @@ def expm1_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -5242,7 +5296,9 @@ def floor_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_floor(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -5319,7 +5375,9 @@ def floor_divide_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_floor_divide(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -5411,7 +5469,9 @@ def fmax_record(self, other):
     else:
         node.other = other._array
     array = pointwise_kernels.fmax(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -5469,7 +5529,9 @@ def fmin_record(self, other):
     else:
         node.other = other._array
     array = pointwise_kernels.fmin(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -5541,7 +5603,9 @@ def fmod_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_fmod(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -5711,7 +5775,9 @@ def heaviside_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_heaviside(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -5813,7 +5879,9 @@ def hypot_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_hypot(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -5984,7 +6052,9 @@ def ldexp_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_ldexp(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0
@@ -6093,7 +6163,9 @@ def lerp_record(self, end, weight):
         node.end = end
         node.end_v = 0 if end._counter is None else end._counter[0]
     array = pointwise_kernels.lerp(self._array, end._array, weight._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -6208,7 +6280,9 @@ def log_record(self):
     else:
         node.self = self._array
     array = spread(np_log, self._array) if self._array.size >= LARGE else np_log(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -6258,7 +6332,9 @@ def log10_record(self):
     else:
         node.self = self._array
     array = spread(np_log10, self._array) if self._array.size >= LARGE else np_log10(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -6336,7 +6412,9 @@ def log1p_record(self):
     else:
         node.self = self._array
     array = spread(np_log1p, self._array) if self._array.size >= LARGE else np_log1p(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -6414,7 +6492,9 @@ def log2_record(self):
     else:
         node.self = self._array
     array = spread(np_log2, self._array) if self._array.size >= LARGE else np_log2(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -6525,7 +6605,9 @@ def logaddexp_record(self, other):
     else:
         node.other = other._array
     array = logarithms_kernels.logaddexp(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -6597,7 +6679,9 @@ def logaddexp2_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_logaddexp2(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -6701,7 +6785,9 @@ def maximum_record(self, other):
     else:
         node.other = other._array
     array = pointwise_kernels.maximum(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -6801,7 +6887,9 @@ def minimum_record(self, other):
     else:
         node.other = other._array
     array = pointwise_kernels.minimum(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -6942,7 +7030,9 @@ def mul_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_multiply(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -7037,7 +7127,9 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     else:
         node.self = self._array
     array = np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7117,7 +7209,9 @@ def neg_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_negative(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7194,7 +7288,9 @@ def nextafter_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_nextafter(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -7277,7 +7373,9 @@ def polar_record(self, other):
         else:
             node.other = other._array
     array = pointwise_kernels.polar(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -7327,7 +7425,9 @@ def positive_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_positive(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7382,7 +7482,9 @@ def pow_record(self, other):
     else:
         node.other = other._array
     array = pointwise_kernels.pow(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -7467,7 +7569,9 @@ def rad2deg_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_rad2deg(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7568,7 +7672,9 @@ def reciprocal_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_reciprocal(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7669,7 +7775,9 @@ def remainder_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_remainder(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -7768,7 +7876,9 @@ def rint_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_rint(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7833,7 +7943,9 @@ def round_record(self, decimals=0):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_round(self._array, decimals=decimals)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7905,7 +8017,9 @@ def sign_record(self):
     else:
         node.self = self._array
     array = np_sign(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -7989,7 +8103,9 @@ def sin_record(self):
     else:
         node.self = self._array
     array = spread(np_sin, self._array) if self._array.size >= LARGE else np_sin(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8063,7 +8179,9 @@ def sinc_record(self):
     else:
         node.self = self._array
     array = np_sinc(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8141,7 +8259,9 @@ def sinh_record(self):
     else:
         node.self = self._array
     array = spread(np_sinh, self._array) if self._array.size >= LARGE else np_sinh(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8208,7 +8328,9 @@ def sqrt_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_sqrt(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8282,7 +8404,9 @@ def square_record(self):
     else:
         node.self = self._array
     array = np_square(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8361,7 +8485,9 @@ def sub_record(self, other):
         and (first_array.size > WIDE or second_array.size > WIDE)
         else np_subtract(first_array, second_array)
     )
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -8443,7 +8569,9 @@ def tan_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8514,7 +8642,9 @@ def tanh_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8581,7 +8711,9 @@ def trunc_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = np_trunc(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -8728,7 +8860,9 @@ def where_record(condition, self, other):
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
     array = np_where(condition._array, self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1

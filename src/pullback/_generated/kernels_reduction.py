@@ -47,6 +47,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_reduction, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
 np_all = np.all
 np_any = np.any

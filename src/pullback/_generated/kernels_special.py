@@ -47,7 +47,9 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_special, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
+np_asarray = np.asarray
 np_log = np.log
 np_log1p = np.log1p
 np_where = np.where
@@ -759,7 +761,9 @@ def digamma_record(self):
     else:
         node.self = self._array
     array = special_gamma_kernels.digamma(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -833,7 +837,9 @@ def entr_record(self):
     else:
         node.self = self._array
     array = special_kernels.entr(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -879,7 +885,9 @@ def erf_record(self):
     else:
         node.self = self._array
     array = special_kernels.erf(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -953,7 +961,9 @@ def erfc_record(self):
     else:
         node.self = self._array
     array = special_kernels.erfc(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1020,7 +1030,9 @@ def erfinv_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = special_kernels.erfinv(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1094,7 +1106,9 @@ def gamma_record(self):
     else:
         node.self = self._array
     array = special_gamma_kernels.gamma(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1141,7 +1155,9 @@ def i0_record(self):
     else:
         node.self = self._array
     array = special_kernels.i0(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1187,7 +1203,9 @@ def i1_record(self):
     else:
         node.self = self._array
     array = special_kernels.i1(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1234,7 +1252,9 @@ def lgamma_record(self):
     else:
         node.self = self._array
     array = special_gamma_kernels.lgamma(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1310,7 +1330,9 @@ def logit_record(self, eps=None):
         node.self = self._array
     node.eps = eps
     array = special_kernels.logit(self._array, eps)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1388,7 +1410,9 @@ def polygamma_record(n, self):
     else:
         node.self = self._array
     array = special_gamma_kernels.polygamma(n, self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1427,7 +1451,9 @@ def sigmoid_record(self):
     node._edge0 = self._edge or edge_of(self)
     node._rare = None
     array = special_kernels.sigmoid(self._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1505,7 +1531,9 @@ def softplus_record(self, beta=1.0, threshold=20.0):
     node.beta = beta
     node.threshold = threshold
     array = special_kernels.softplus(self._array, beta, threshold)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -1564,7 +1592,9 @@ def xlog1py_record(self, other):
     else:
         node.other = other._array
     array = special_kernels.xlog1py(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -1628,7 +1658,9 @@ def xlogy_record(self, other):
     else:
         node.other = other._array
     array = special_kernels.xlogy(self._array, other._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1

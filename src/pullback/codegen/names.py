@@ -52,7 +52,7 @@ IN_KERNELS = IN_FUNCTIONS | _words(
 
 _OF_NODES = _words(
     "backward hook_lists metadata name next_functions register_hook register_prehook release run "
-    "save_outputs shared_counter"
+    "run_on save_outputs shared_counter"
 )
 _DERIVED = (
     "{}_v",

@@ -46,7 +46,9 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_scipy_special, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
+np_asarray = np.asarray
 
 
 class SpecialAgmBackward0(TwoEdges):
@@ -13787,7 +13789,9 @@ def special_agm_record(a, b):
     else:
         node.b = b._array
     array = scipy.special._ufuncs.agm(a._array, b._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -13945,7 +13949,9 @@ def special_bdtr_record(k, n, p):
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     array = scipy.special._ufuncs.bdtr(k._array, n._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14013,7 +14019,9 @@ def special_bdtrc_record(k, n, p):
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     array = scipy.special._ufuncs.bdtrc(k._array, n._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14075,7 +14083,9 @@ def special_bdtri_record(k, n, y):
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     array = scipy.special._ufuncs.bdtri(k._array, n._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14128,7 +14138,9 @@ def special_bei_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.bei(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -14174,7 +14186,9 @@ def special_beip_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.beip(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -14220,7 +14234,9 @@ def special_ber_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.ber(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -14266,7 +14282,9 @@ def special_berp_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.berp(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -14331,7 +14349,9 @@ def special_besselpoly_record(a, lmb, nu):
         node.nu = nu
         node.nu_v = 0 if nu._counter is None else nu._counter[0]
     array = scipy.special._ufuncs.besselpoly(a._array, lmb._array, nu._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14391,7 +14411,9 @@ def special_beta_record(a, b):
     else:
         node.b = b._array
     array = scipy.special._ufuncs.beta(a._array, b._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -14466,7 +14488,9 @@ def special_betainc_record(a, b, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.betainc(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14534,7 +14558,9 @@ def special_betaincc_record(a, b, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.betaincc(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14596,7 +14622,9 @@ def special_betainccinv_record(a, b, y):
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     array = scipy.special._ufuncs.betainccinv(a._array, b._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14662,7 +14690,9 @@ def special_betaincinv_record(a, b, y):
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     array = scipy.special._ufuncs.betaincinv(a._array, b._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -14724,7 +14754,9 @@ def special_betaln_record(a, b):
     else:
         node.b = b._array
     array = scipy.special._ufuncs.betaln(a._array, b._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -14788,7 +14820,9 @@ def special_binom_record(x, y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.binom(x._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -14853,7 +14887,9 @@ def special_boxcox_record(x, lmbda):
     else:
         node.lmbda = lmbda._array
     array = scipy.special._ufuncs.boxcox(x._array, lmbda._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -14915,7 +14951,9 @@ def special_boxcox1p_record(x, lmbda):
     else:
         node.lmbda = lmbda._array
     array = scipy.special._ufuncs.boxcox1p(x._array, lmbda._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -14981,7 +15019,9 @@ def special_chdtr_record(v, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.chdtr(v._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -15043,7 +15083,9 @@ def special_chdtrc_record(v, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.chdtrc(v._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -15096,7 +15138,9 @@ def special_chdtri_record(v, p):
         else:
             node.v = v._array
     array = scipy.special._ufuncs.chdtri(v._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -15162,7 +15206,9 @@ def special_chndtr_record(x, df, nc):
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
     array = scipy.special._ufuncs.chndtr(x._array, df._array, nc._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -15230,7 +15276,9 @@ def special_chndtrinc_record(x, df, p):
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
     array = scipy.special._ufuncs.chndtrinc(x._array, df._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -15297,7 +15345,9 @@ def special_chndtrix_record(p, df, nc):
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
     array = scipy.special._ufuncs.chndtrix(p._array, df._array, nc._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -15349,7 +15399,9 @@ def special_cosdg_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.cosdg(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -15395,7 +15447,9 @@ def special_cosm1_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.cosm1(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -15434,7 +15488,9 @@ def special_cotdg_record(x):
     node._edge0 = x._edge or edge_of(x)
     node._rare = None
     array = scipy.special._ufuncs.cotdg(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -15481,7 +15537,9 @@ def special_dawsn_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.dawsn(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -15528,7 +15586,9 @@ def special_ellipe_record(m):
     else:
         node.m = m._array
     array = scipy.special._ufuncs.ellipe(m._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -15583,7 +15643,9 @@ def special_ellipeinc_record(phi, m):
     else:
         node.m = m._array
     array = scipy.special._ufuncs.ellipeinc(phi._array, m._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -15684,7 +15746,9 @@ def special_ellipk_record(m):
     else:
         node.m = m._array
     array = scipy.special._ufuncs.ellipk(m._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -15739,7 +15803,9 @@ def special_ellipkinc_record(phi, m):
     else:
         node.m = m._array
     array = scipy.special._ufuncs.ellipkinc(phi._array, m._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -15792,7 +15858,9 @@ def special_ellipkm1_record(p):
     else:
         node.p = p._array
     array = scipy.special._ufuncs.ellipkm1(p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -15847,7 +15915,9 @@ def special_elliprc_record(x, y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.elliprc(x._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -15913,7 +15983,9 @@ def special_elliprd_record(x, y, z):
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     array = scipy.special._ufuncs.elliprd(x._array, y._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -15989,7 +16061,9 @@ def special_elliprf_record(x, y, z):
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     array = scipy.special._ufuncs.elliprf(x._array, y._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -16061,7 +16135,9 @@ def special_elliprg_record(x, y, z):
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     array = scipy.special._ufuncs.elliprg(x._array, y._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -16145,7 +16221,9 @@ def special_elliprj_record(x, y, z, p):
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
     array = scipy.special._ufuncs.elliprj(x._array, y._array, z._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -16208,7 +16286,9 @@ def special_entr_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.entr(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -16254,7 +16334,9 @@ def special_erf_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.erf(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -16300,7 +16382,9 @@ def special_erfc_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.erfc(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -16339,7 +16423,9 @@ def special_erfcinv_record(y):
     node._edge0 = y._edge or edge_of(y)
     node._rare = None
     array = scipy.special._ufuncs.erfcinv(y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -16386,7 +16472,9 @@ def special_erfcx_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.erfcx(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -16433,7 +16521,9 @@ def special_erfi_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.erfi(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -16472,7 +16562,9 @@ def special_erfinv_record(y):
     node._edge0 = y._edge or edge_of(y)
     node._rare = None
     array = scipy.special._ufuncs.erfinv(y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -16532,7 +16624,9 @@ def special_eval_chebyc_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_chebyc(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -16594,7 +16688,9 @@ def special_eval_chebys_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_chebys(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -16656,7 +16752,9 @@ def special_eval_chebyt_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_chebyt(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -16718,7 +16816,9 @@ def special_eval_chebyu_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_chebyu(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -16786,7 +16886,9 @@ def special_eval_gegenbauer_record(n, alpha, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.eval_gegenbauer(n._array, alpha._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -16856,7 +16958,9 @@ def special_eval_genlaguerre_record(n, alpha, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.eval_genlaguerre(n._array, alpha._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -16918,7 +17022,9 @@ def special_eval_hermite_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_hermite(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -16980,7 +17086,9 @@ def special_eval_hermitenorm_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_hermitenorm(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -17056,7 +17164,9 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.eval_jacobi(n._array, alpha._array, beta._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -17125,7 +17235,9 @@ def special_eval_laguerre_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_laguerre(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -17187,7 +17299,9 @@ def special_eval_legendre_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_legendre(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -17249,7 +17363,9 @@ def special_eval_sh_chebyt_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_sh_chebyt(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -17311,7 +17427,9 @@ def special_eval_sh_chebyu_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_sh_chebyu(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -17389,7 +17507,9 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.eval_sh_jacobi(n._array, p._array, q._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -17458,7 +17578,9 @@ def special_eval_sh_legendre_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.eval_sh_legendre(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -17509,7 +17631,9 @@ def special_exp1_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.exp1(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -17548,7 +17672,9 @@ def special_exp10_record(x):
     node._edge0 = x._edge or edge_of(x)
     node._rare = None
     array = scipy.special._ufuncs.exp10(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -17595,7 +17721,9 @@ def special_expi_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.expi(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -17641,7 +17769,9 @@ def special_expit_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.expit(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -17701,7 +17831,9 @@ def special_expn_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.expn(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -17758,7 +17890,9 @@ def special_exprel_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.exprel(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -17823,7 +17957,9 @@ def special_fdtr_record(dfn, dfd, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.fdtr(dfn._array, dfd._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -17891,7 +18027,9 @@ def special_fdtrc_record(dfn, dfd, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.fdtrc(dfn._array, dfd._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -17953,7 +18091,9 @@ def special_fdtri_record(dfn, dfd, p):
         node.dfd = dfd
         node.dfd_v = 0 if dfd._counter is None else dfd._counter[0]
     array = scipy.special._ufuncs.fdtri(dfn._array, dfd._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -18040,7 +18180,9 @@ def special_gamma_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.gamma(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -18100,7 +18242,9 @@ def special_gammainc_record(a, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.gammainc(a._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18162,7 +18306,9 @@ def special_gammaincc_record(a, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.gammaincc(a._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18215,7 +18361,9 @@ def special_gammainccinv_record(a, y):
         else:
             node.a = a._array
     array = scipy.special._ufuncs.gammainccinv(a._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18272,7 +18420,9 @@ def special_gammaincinv_record(a, y):
         else:
             node.a = a._array
     array = scipy.special._ufuncs.gammaincinv(a._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18325,7 +18475,9 @@ def special_gammaln_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.gammaln(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -18364,7 +18516,9 @@ def special_gammasgn_record(x):
     node._edge0 = x._edge or edge_of(x)
     node._rare = None
     array = scipy.special._ufuncs.gammasgn(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -18423,7 +18577,9 @@ def special_gdtr_record(a, b, x):
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.gdtr(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -18485,7 +18641,9 @@ def special_gdtrc_record(a, b, x):
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.gdtrc(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -18545,7 +18703,9 @@ def special_gdtria_record(p, b, x):
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.gdtria(p._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -18606,7 +18766,9 @@ def special_gdtrix_record(a, b, p):
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
     array = scipy.special._ufuncs.gdtrix(a._array, b._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -18669,7 +18831,9 @@ def special_hankel1_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.hankel1(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18731,7 +18895,9 @@ def special_hankel1e_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.hankel1e(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18797,7 +18963,9 @@ def special_hankel2_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.hankel2(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18859,7 +19027,9 @@ def special_hankel2e_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.hankel2e(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18921,7 +19091,9 @@ def special_huber_record(delta, r):
     else:
         node.r = r._array
     array = scipy.special._ufuncs.huber(delta._array, r._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -18989,7 +19161,9 @@ def special_hyp0f1_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.hyp0f1(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -19057,7 +19231,9 @@ def special_hyp1f1_record(a, b, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.hyp1f1(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -19133,7 +19309,9 @@ def special_hyp2f1_record(a, b, c, z):
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
     array = scipy.special._ufuncs.hyp2f1(a._array, b._array, c._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -19201,7 +19379,9 @@ def special_hyperu_record(a, b, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.hyperu(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -19250,7 +19430,9 @@ def special_i0_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.i0(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -19296,7 +19478,9 @@ def special_i0e_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.i0e(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -19343,7 +19527,9 @@ def special_i1_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.i1(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -19389,7 +19575,9 @@ def special_i1e_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.i1e(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -19440,7 +19628,9 @@ def special_inv_boxcox_record(y, lmbda):
     else:
         node.lmbda = lmbda._array
     array = scipy.special._ufuncs.inv_boxcox(y._array, lmbda._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -19498,7 +19688,9 @@ def special_inv_boxcox1p_record(y, lmbda):
     else:
         node.lmbda = lmbda._array
     array = scipy.special._ufuncs.inv_boxcox1p(y._array, lmbda._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -19624,7 +19816,9 @@ def special_it2struve0_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.it2struve0(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -19779,7 +19973,9 @@ def special_itmodstruve0_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.itmodstruve0(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -19825,7 +20021,9 @@ def special_itstruve0_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.itstruve0(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -19884,7 +20082,9 @@ def special_iv_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.iv(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -19946,7 +20146,9 @@ def special_ive_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.ive(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -20002,7 +20204,9 @@ def special_j0_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.j0(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20048,7 +20252,9 @@ def special_j1_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.j1(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20107,7 +20313,9 @@ def special_jv_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.jv(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -20169,7 +20377,9 @@ def special_jve_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.jve(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -20220,7 +20430,9 @@ def special_k0_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.k0(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20266,7 +20478,9 @@ def special_k0e_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.k0e(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20313,7 +20527,9 @@ def special_k1_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.k1(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20360,7 +20576,9 @@ def special_k1e_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.k1e(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20407,7 +20625,9 @@ def special_kei_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.kei(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20453,7 +20673,9 @@ def special_keip_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.keip(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20545,7 +20767,9 @@ def special_ker_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.ker(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20591,7 +20815,9 @@ def special_kerp_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.kerp(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20647,7 +20873,9 @@ def special_kl_div_record(x, y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.kl_div(x._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -20713,7 +20941,9 @@ def special_kn_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.kn(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -20757,7 +20987,9 @@ def special_kolmogi_record(p):
     node._edge0 = p._edge or edge_of(p)
     node._rare = None
     array = scipy.special._ufuncs.kolmogi(p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20804,7 +21036,9 @@ def special_kolmogorov_record(y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.kolmogorov(y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -20863,7 +21097,9 @@ def special_kv_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.kv(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -20925,7 +21161,9 @@ def special_kve_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.kve(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -20979,7 +21217,9 @@ def special_lambertw_record(z, k, tol):
     )
     node._rare = None
     array = scipy.special._ufuncs._lambertw(z._array, k._array, tol._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -21032,7 +21272,9 @@ def special_log_expit_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.log_expit(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -21078,7 +21320,9 @@ def special_log_ndtr_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.log_ndtr(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -21144,7 +21388,9 @@ def special_log_wright_bessel_record(a, b, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.log_wright_bessel(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -21197,7 +21443,9 @@ def special_loggamma_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.loggamma(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -21243,7 +21491,9 @@ def special_logit_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.logit(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -21308,7 +21558,9 @@ def special_lpmv_record(m, v, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.lpmv(m._array, v._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -21356,7 +21608,9 @@ def special_mathieu_a_record(m, q):
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._rare = None
     array = scipy.special._ufuncs.mathieu_a(m._array, q._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -21392,7 +21646,9 @@ def special_mathieu_b_record(m, q):
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
     node._rare = None
     array = scipy.special._ufuncs.mathieu_b(m._array, q._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -21882,7 +22138,9 @@ def special_modstruve_record(v, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.modstruve(v._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -21957,7 +22215,9 @@ def special_nbdtr_record(k, n, p):
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     array = scipy.special._ufuncs.nbdtr(k._array, n._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22025,7 +22285,9 @@ def special_nbdtrc_record(k, n, p):
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     array = scipy.special._ufuncs.nbdtrc(k._array, n._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22087,7 +22349,9 @@ def special_nbdtri_record(k, n, y):
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
     array = scipy.special._ufuncs.nbdtri(k._array, n._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22159,7 +22423,9 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
     node.f = f
     node.f_v = 0 if f._counter is None else f._counter[0]
     array = scipy.special._ufuncs.ncfdtr(dfn._array, dfd._array, nc._array, f._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22223,7 +22489,9 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
     node.nc = nc
     node.nc_v = 0 if nc._counter is None else nc._counter[0]
     array = scipy.special._ufuncs.ncfdtri(dfn._array, dfd._array, nc._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22290,7 +22558,9 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
     node.f = f
     node.f_v = 0 if f._counter is None else f._counter[0]
     array = scipy.special._ufuncs.ncfdtrinc(dfn._array, dfd._array, p._array, f._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22363,7 +22633,9 @@ def special_nctdtr_record(df, nc, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.nctdtr(df._array, nc._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22425,7 +22697,9 @@ def special_nctdtrit_record(df, nc, p):
         node.nc = nc
         node.nc_v = 0 if nc._counter is None else nc._counter[0]
     array = scipy.special._ufuncs.nctdtrit(df._array, nc._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22478,7 +22752,9 @@ def special_ndtr_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.ndtr(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -22517,7 +22793,9 @@ def special_ndtri_record(y):
     node._edge0 = y._edge or edge_of(y)
     node._rare = None
     array = scipy.special._ufuncs.ndtri(y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -22564,7 +22842,9 @@ def special_ndtri_exp_record(y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.ndtri_exp(y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -22620,7 +22900,9 @@ def special_nrdtrimn_record(p, std, x):
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.nrdtrimn(p._array, std._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22697,7 +22979,9 @@ def special_nrdtrisd_record(mn, p, x):
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
     array = scipy.special._ufuncs.nrdtrisd(mn._array, p._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -22910,7 +23194,9 @@ def special_obl_cv_record(m, n, c):
     )
     node._rare = None
     array = scipy.special._ufuncs.obl_cv(m._array, n._array, c._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -23238,7 +23524,9 @@ def special_owens_t_record(h, a):
     else:
         node.a = a._array
     array = scipy.special._ufuncs.owens_t(h._array, a._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -23457,7 +23745,9 @@ def special_pdtr_record(k, m):
         else:
             node.m = m._array
     array = scipy.special._ufuncs.pdtr(k._array, m._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -23519,7 +23809,9 @@ def special_pdtrc_record(k, m):
         else:
             node.m = m._array
     array = scipy.special._ufuncs.pdtrc(k._array, m._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -23572,7 +23864,9 @@ def special_pdtri_record(k, y):
         else:
             node.k = k._array
     array = scipy.special._ufuncs.pdtri(k._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -23634,7 +23928,9 @@ def special_poch_record(z, m):
     else:
         node.m = m._array
     array = scipy.special._ufuncs.poch(z._array, m._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -23699,7 +23995,9 @@ def special_powm1_record(x, y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.powm1(x._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -23896,7 +24194,9 @@ def special_pro_cv_record(m, n, c):
     )
     node._rare = None
     array = scipy.special._ufuncs.pro_cv(m._array, n._array, c._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -24224,7 +24524,9 @@ def special_pseudo_huber_record(delta, r):
     else:
         node.r = r._array
     array = scipy.special._ufuncs.pseudo_huber(delta._array, r._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -24283,7 +24585,9 @@ def special_psi_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.psi(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -24330,7 +24634,9 @@ def special_radian_record(d, m, s):
     )
     node._rare = None
     array = scipy.special._ufuncs.radian(d._array, m._array, s._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -24398,7 +24704,9 @@ def special_rel_entr_record(x, y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.rel_entr(x._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -24451,7 +24759,9 @@ def special_rgamma_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.rgamma(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -24566,7 +24876,9 @@ def special_sindg_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.sindg(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -24625,7 +24937,9 @@ def special_smirnov_record(n, d):
         else:
             node.d = d._array
     array = scipy.special._ufuncs.smirnov(n._array, d._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -24678,7 +24992,9 @@ def special_smirnovi_record(n, p):
         else:
             node.n = n._array
     array = scipy.special._ufuncs.smirnovi(n._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -24726,7 +25042,9 @@ def special_smirnovp_record(n, d):
     node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
     node._rare = None
     array = scipy.special._ufuncs._smirnovp(n._array, d._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -24767,7 +25085,9 @@ def special_spence_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.spence(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -24826,7 +25146,9 @@ def special_spherical_in_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_in(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -24894,7 +25216,9 @@ def special_spherical_in_d_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_in_d(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -24960,7 +25284,9 @@ def special_spherical_jn_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_jn(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25028,7 +25354,9 @@ def special_spherical_jn_d_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_jn_d(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25094,7 +25422,9 @@ def special_spherical_kn_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_kn(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25162,7 +25492,9 @@ def special_spherical_kn_d_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_kn_d(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25228,7 +25560,9 @@ def special_spherical_yn_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_yn(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25296,7 +25630,9 @@ def special_spherical_yn_d_record(n, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs._spherical_yn_d(n._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25362,7 +25698,9 @@ def special_stdtr_record(df, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.stdtr(df._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25415,7 +25753,9 @@ def special_stdtrit_record(df, p):
         else:
             node.df = df._array
     array = scipy.special._ufuncs.stdtrit(df._array, p._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25481,7 +25821,9 @@ def special_struve_record(v, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.struve(v._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25530,7 +25872,9 @@ def special_tandg_record(x):
     node._edge0 = x._edge or edge_of(x)
     node._rare = None
     array = scipy.special._ufuncs.tandg(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -25579,7 +25923,9 @@ def special_tklmbda_record(x, lmbda):
     else:
         node.lmbda = lmbda._array
     array = scipy.special._ufuncs.tklmbda(x._array, lmbda._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25648,7 +25994,9 @@ def special_voigt_profile_record(x, sigma, gamma):
     node.gamma = gamma
     node.gamma_v = 0 if gamma._counter is None else gamma._counter[0]
     array = scipy.special._ufuncs.voigt_profile(x._array, sigma._array, gamma._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -25722,7 +26070,9 @@ def special_wofz_record(z):
     else:
         node.z = z._array
     array = scipy.special._ufuncs.wofz(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -25788,7 +26138,9 @@ def special_wright_bessel_record(a, b, x):
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
     array = scipy.special._ufuncs.wright_bessel(a._array, b._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edges[0]
@@ -25830,7 +26182,9 @@ def special_wrightomega_record(z):
     node._edge0 = z._edge or edge_of(z)
     node._rare = None
     array = scipy.special._ufuncs.wrightomega(z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -25886,7 +26240,9 @@ def special_xlog1py_record(x, y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.xlog1py(x._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -25948,7 +26304,9 @@ def special_xlogy_record(x, y):
     else:
         node.y = y._array
     array = scipy.special._ufuncs.xlogy(x._array, y._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -26001,7 +26359,9 @@ def special_y0_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.y0(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -26047,7 +26407,9 @@ def special_y1_record(x):
     else:
         node.x = x._array
     array = scipy.special._ufuncs.y1(x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         edge = node._edge0
         node._shape = edge._shape if edge is not None and edge._is_single else array.shape
@@ -26106,7 +26468,9 @@ def special_yn_record(n, x):
         else:
             node.x = x._array
     array = scipy.special._ufuncs.yn(n._array, x._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -26168,7 +26532,9 @@ def special_yv_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.yv(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -26230,7 +26596,9 @@ def special_yve_record(v, z):
         else:
             node.z = z._array
     array = scipy.special._ufuncs.yve(v._array, z._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1
@@ -26294,7 +26662,9 @@ def special_zeta_record(x, q):
         else:
             node.q = q._array
     array = scipy.special._ufuncs._zeta(x._array, q._array)
-    if type(array) is ndarray and array.dtype is FLOAT64:
+    if type(array) is not ndarray:  # NumPy returns a number where there are no axes
+        array = np_asarray(array)
+    if array.dtype is FLOAT64:
         node._seq = get_following()()
         result_shape = array.shape
         edge = node._edge0 or node._edge1

@@ -181,7 +181,9 @@ def _recorded_inline(op: Emitted) -> list[str]:
     """What ``recorded`` does, for the common dtype without a call: programs loop over these."""
     return [
         f"    array = {_call(op, recording=True)}",
-        "    if type(array) is ndarray and array.dtype is FLOAT64:",
+        "    if type(array) is not ndarray:  # NumPy returns a number where there are no axes",
+        "        array = np_asarray(array)",
+        "    if array.dtype is FLOAT64:",
         "        node._seq = get_following()()",
         *_shape_of_result(op),
         "        node._dtype = FLOAT64",

@@ -97,6 +97,7 @@ from pullback.tensor.tensor import Tensor, wrap
 from . import functions_{family}, operators
 
 ndarray = np.ndarray
+np_asarray = np.asarray
 new_tensor = object.__new__
 """
 
