@@ -95,11 +95,13 @@ def test_a_plain_tensor_begins_to_require_grad(pb):
     assert w.grad.item() == 2 * 4 * 4 + 3 * 4
 
 
-def test_a_value_without_history_cuts_the_old_one(pb):
+@pytest.mark.parametrize("kind", ["tensor", "number"])
+def test_a_value_without_history_cuts_the_old_one(pb, kind):
     w = pb.leaf(1.0, 2.0, 3.0)
     x = w * w
-    x[1] = pb.tensor(7.0)
+    x[1] = pb.tensor(7.0) if kind == "tensor" else 7.0
     assert is_at_once(x)
+    assert x.tolist() == [1.0, 7.0, 9.0]
     x.sum().backward()
     assert w.grad.tolist() == [2.0, 0.0, 6.0]
 
@@ -165,7 +167,7 @@ def test_hooks_of_the_old_value_stay_with_it(pb):
     "write",
     [
         pytest.param(lambda pb, x: x.__setitem__(0, x[1]), id="from itself"),
-        pytest.param(lambda pb, x: x.__setitem__(0, 2.0), id="a number"),
+        pytest.param(lambda pb, x: x.__setitem__(0, 2), id="an integer"),
         pytest.param(lambda pb, x: x.__setitem__(0, pb.ones(1)), id="leading one"),
         pytest.param(lambda pb, x: x.__setitem__(slice(2), pb.ones(())), id="broadcast"),
         pytest.param(lambda pb, x: x.__setitem__(0, pb.ones((), dtype="float32")), id="cast"),

@@ -28,10 +28,12 @@ from pullback.tensor.tensor import Tensor, version_of
 __all__ = ["CopyItem", "write_item"]
 
 _ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
 
 
 class CopyItem(TwoEdges):
-    """A write to a part of a tensor whose memory runs in order, of a value with the part's shape.
+    """A write to a part of a tensor whose memory runs in order, of a value with the part's shape or
+    of a number.
 
     Users know it as the ``CopySlices`` that it stands for.
     """
@@ -110,9 +112,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
     """
     whole, array, counter = tensor._array, value._array, tensor._counter
     if not (
-        type(array) is type(whole) is _ndarray
-        and array.base is None
-        and array.dtype is whole.dtype
+        type(whole) is _ndarray
         and whole.flags.carray
         and tensor._meta is None
         and (counter is None or type(counter) is list)
@@ -122,7 +122,15 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         part = whole[index]
     except IndexError:
         return False
-    if part.base is array or part.shape != array.shape:
+    if type(array) is _ndarray:
+        if (
+            array.base is not None
+            or part.base is array
+            or array.dtype is not whole.dtype
+            or part.shape != array.shape
+        ):
+            return False
+    elif type(array) is not float or whole.dtype is not _FLOAT64:  # a number, which always fits
         return False
     if write is None:
         part[...] = array
