@@ -141,8 +141,9 @@ def _run_for_tangents(
     buffers: Buffers = {}
     done: list[Node] = []
     first, number = ends_of(root)
-    assert first is not None
-    is_cut = kind_of(first)  # whether something has been left out, because it has no tangent
+    if first is None or first not in kinds:
+        raise DeclinedError("a node that the level does not know")
+    is_cut = kinds[first]  # whether something has been left out, because it has no tangent
     if not is_cut:
         receive(buffers, first, number, xp.seed(*output_of(first, number)))
     for node, is_straight in reversed(kinds.items()):
@@ -155,8 +156,7 @@ def _run_for_tangents(
         grad = buffers.pop(node)
         done.append(node)
         if is_straight is None or type(grad) is Dual:
-            many = node._outputs != 1
-            results = node.backward(xp, *grad) if many else node.backward(xp, grad)
+            results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
         elif type(grad) is Rows:
             results = node.backward(rows, grad)
         else:

@@ -27,7 +27,7 @@ from pullback.autograd.saved import SavedOutput, output_from, saved_output
 from pullback.dispatch.keys import DUAL
 from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.meta import View
-from pullback.tensor.tensor import Tensor, fresh
+from pullback.tensor.tensor import Tensor, fresh, version_of
 
 __all__ = ["pushed_kernel"]
 
@@ -301,11 +301,10 @@ def _flat(given: list[Any]) -> Iterable[Any]:
 
 def _keep(node: Any, pushed: Pushed, output: Tensor) -> None:
     """Has a node that saves its own result keep the tangent."""
-    for name in node._saves_results:
+    for name in node._saves_tensors:
         value = getattr(node, name, None)  # no value where none was needed
-        if value is output._array and output._counter is None:  # the short form of a saved result
-            counter = output._counter = [0]
-            value = output_from(value, counter)
+        if value is output._array and name in node._saves_results:  # the bare array of one
+            value = output_from(value, version_of(output))
             setattr(node, name, value)
         else:
             value = saved_output(node, name)
