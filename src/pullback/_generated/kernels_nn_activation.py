@@ -67,6 +67,7 @@ class EluCurveBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -235,6 +236,7 @@ class LogsigmoidSlopeBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):

@@ -309,6 +309,7 @@ class AddBackward0(TwoEdges):
     """
 
     __slots__ = ()
+    _like = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -482,6 +483,7 @@ class AtanBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -592,6 +594,7 @@ class AtanhBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -634,6 +637,7 @@ class CbrtBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -757,6 +761,7 @@ class CloneBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
+    _like = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -806,6 +811,7 @@ class ConjugateBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
+    _like = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -902,6 +908,7 @@ class CosBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -944,6 +951,7 @@ class CoshBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1003,6 +1011,7 @@ class DivBackward0(TwoEdges):
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
     _inputs = ("self", "other")
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1075,6 +1084,7 @@ class ExpBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1110,6 +1120,7 @@ class Exp2Backward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1145,6 +1156,7 @@ class Expm1Backward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1500,6 +1512,7 @@ class HypotBackward0(TwoEdges):
     _saves_tensors = ("other", "self", "result")
     _saves_results = ("result",)
     _inputs = ("self", "other")
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1636,6 +1649,7 @@ class LerpBackward0(ManyEdges):
     __slots__ = ("end", "end_v", "self", "self_v", "weight", "weight_v")
     _saves = ("weight", "self", "end")
     _saves_tensors = ("weight", "self", "end")
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1715,6 +1729,7 @@ class LogBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1757,6 +1772,7 @@ class Log10Backward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1799,6 +1815,7 @@ class Log1PBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1841,6 +1858,7 @@ class Log2Backward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2164,6 +2182,7 @@ class MulBackward0(TwoEdges):
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
     _inputs = ("self", "other")
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2303,6 +2322,7 @@ class NegBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2416,6 +2436,7 @@ class PositiveBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
+    _like = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -2549,6 +2570,7 @@ class ReciprocalBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2749,6 +2771,7 @@ class SinBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2832,6 +2855,7 @@ class SinhBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2874,6 +2898,7 @@ class SqrtBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2909,6 +2934,7 @@ class SquareBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2948,6 +2974,7 @@ class SubBackward0(TwoEdges):
     """
 
     __slots__ = ()
+    _like = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -2979,6 +3006,7 @@ class TanBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -3014,6 +3042,7 @@ class TanhBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):

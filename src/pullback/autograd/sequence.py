@@ -87,6 +87,9 @@ def run_in_sequence(
                 grad = results[0]
             else:
                 following = None
+                shape, dtype = node._like, node._dtype
+                if shape:
+                    shape = node._shape
                 arity = node._arity
                 if arity == 1:
                     edges: tuple[Any, ...] = (node._edge0,)
@@ -95,7 +98,9 @@ def run_in_sequence(
                 for target, part in zip(edges, results):  # noqa: B905 - may be ()
                     if target is None or (needed is not None and node_of(target) not in needed):
                         continue
-                    if not (is_exact and target._is_single) and (
+                    if (
+                        target._shape is not shape or target._dtype is not dtype or part is None
+                    ) and (
                         part is None
                         or part.dtype is not target._dtype
                         or part.shape != target._shape  # several outputs have a tuple of shapes

@@ -1892,6 +1892,7 @@ class SpecialCosm1Backward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1934,6 +1935,7 @@ class SpecialCotdgBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1970,6 +1972,7 @@ class SpecialDawsnBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2796,6 +2799,7 @@ class SpecialErfBackward0(OneEdge):
     _saves_tensors = ("z",)
     _inputs = ("z",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2838,6 +2842,7 @@ class SpecialErfcBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2880,6 +2885,7 @@ class SpecialErfcinvBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2916,6 +2922,7 @@ class SpecialErfcxBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2965,6 +2972,7 @@ class SpecialErfiBackward0(OneEdge):
     _saves_tensors = ("z",)
     _inputs = ("z",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -3007,6 +3015,7 @@ class SpecialErfinvBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -4335,6 +4344,7 @@ class SpecialExp1Backward0(OneEdge):
     _saves_tensors = ("z",)
     _inputs = ("z",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -4377,6 +4387,7 @@ class SpecialExp10Backward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -4412,6 +4423,7 @@ class SpecialExpiBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -8234,6 +8246,7 @@ class SpecialLogNdtrBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -8412,6 +8425,7 @@ class SpecialLogitBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9709,6 +9723,7 @@ class SpecialNdtrBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9751,6 +9766,7 @@ class SpecialNdtriBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9787,6 +9803,7 @@ class SpecialNdtriExpBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("y",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9837,6 +9854,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
     _saves = ("std", "x", "result")
     _saves_tensors = ("std", "x", "result")
     _saves_results = ("result",)
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -11434,6 +11452,7 @@ class SpecialRadianBackward0(ManyEdges):
     """
 
     __slots__ = ()
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -12872,6 +12891,7 @@ class SpecialTandgBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -13190,6 +13210,7 @@ class SpecialWrightomegaBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
+    _like = True
     _makes_new = True
 
     def backward(node, xp, grad):

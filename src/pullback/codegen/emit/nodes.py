@@ -11,6 +11,7 @@ from pullback.codegen.emit.run import (
     edges_text,
     emit_run,
     guard_of,
+    is_alike,
     is_exact,
     makes_new,
     place_of,
@@ -57,6 +58,8 @@ def emit_node(op: Emitted) -> str:
     runs = emit_run(op, saved, tensors)
     if runs and is_exact(op):
         text += "    _is_exact = True\n"
+    if runs and is_alike(op):
+        text += "    _like = True\n"
     if runs and makes_new(op):
         text += "    _makes_new = True\n"
     if (

@@ -21,6 +21,7 @@ __all__ = [
     "edges_text",
     "emit_run",
     "guard_of",
+    "is_alike",
     "is_exact",
     "makes_new",
     "place_of",
@@ -89,11 +90,24 @@ def is_exact(op: Emitted) -> bool:
 
     So it is for element-wise functions of one tensor whose formula is arithmetic.
     """
-    if "elementwise" not in op.function.tags or len(op.tensors) != 1 or len(op.derivatives) != 1:
+    return is_alike(op) and len(op.tensors) == 1
+
+
+def is_alike(op: Emitted) -> bool:
+    """Whether gradients have the shape and dtype of the result before they are fitted to an edge.
+
+    So it is for element-wise functions whose formulas are arithmetic.
+    """
+    if "elementwise" not in op.function.tags or any(len(d.var_names) > 1 for d in op.derivatives):
         return False
     if any("dtype" in str(argument.type) for argument in op.arguments):
         return False  # a cast: the gradient that came in has the other dtype
-    for node in ast.walk(ast.parse(op.derivatives[0].formula, mode="eval")):
+    return all(_is_arithmetic(derivative.formula) for derivative in op.derivatives)
+
+
+def _is_arithmetic(formula: str) -> bool:
+    """Whether a formula keeps the dtype of its operands."""
+    for node in ast.walk(ast.parse(formula, mode="eval")):
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name) or node.func.id not in _KEEP_DTYPE:
                 return False
