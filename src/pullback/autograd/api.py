@@ -6,40 +6,32 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.edges import GradientEdge
-from pullback.autograd.engine import GraphTask, run_from
-from pullback.autograd.level import forbid_in_transform, process_levels
+from pullback.autograd.engine import GraphTask
+from pullback.autograd.everyday import gradients_of_loss, tensors_of
+from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Edge, Node, ends_of, later_threads, output_of
-from pullback.autograd.payload_nodes import marked
+from pullback.autograd.node import Edge, Node, ends_of, output_of
 from pullback.autograd.retain import retain_grad
-from pullback.autograd.running import current_graph_task
 from pullback.autograd.seeds import Root, Seeds, listed, seeds_of
-from pullback.autograd.traversal import is_in_order
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
-from pullback.dispatch.modes import get_state
 from pullback.errors import AutogradError, AutogradValueError
 from pullback.lazy import lazy_module
 from pullback.tensor.levels import MapLevel
-from pullback.tensor.memory import owner_of
-from pullback.tensor.tensor import TRACKED, Tensor, fresh, share_counter, zeros_beside
+from pullback.tensor.tensor import Tensor, fresh, zeros_beside
 
 if TYPE_CHECKING:
     from pullback.batching import crossing
 else:
     crossing = lazy_module("pullback.batching.crossing")
 
-__all__ = ["Inputs", "backward", "backward_of_loss", "grad"]
+__all__ = ["Inputs", "backward", "grad"]
 
 Inputs = Root | Sequence[Root] | Mapping[Any, Root]
-
-_ONE = {np.dtype(name): np.dtype(name).type(1) for name in ("float64", "float32", "float16")}
 
 
 def backward(
@@ -103,27 +95,6 @@ def backward(
     task.run(seeds_of(roots, grad_tensors))
 
 
-def backward_of_loss(loss: Tensor, keep: bool) -> bool:
-    """``loss.backward()``, which most passes are, in few steps; False if it takes more of them."""
-    node = loss._edge
-    if node is None:
-        return False
-    # A node with several outputs has a tuple of shapes; one of a payload is marked.
-    seed = None if node._shape else _ONE.get(node._dtype)
-    if (
-        seed is None
-        or get_state().modes
-        or process_levels
-        or marked
-        or current_graph_task() is not None
-        or is_anomaly_enabled()
-        or (later_threads and not is_in_order([node]))
-    ):
-        return False
-    run_from(node, seed, keep)
-    return True
-
-
 def grad(
     outputs: Root | Sequence[Root],
     inputs: Inputs,
@@ -170,16 +141,20 @@ def grad(
     roots, wanted = listed(outputs), listed(inputs)
     if not wanted:
         raise AutogradError("grad: `inputs` cannot be empty; name the tensors to differentiate by")
-    edges = [_input_edge(tensor) for tensor in wanted]
     batch: tuple[int, ...] = ()
-    if is_grads_batched:
-        rows, size = _rows(roots, grad_outputs)
-        batch = (size,)
-        results = _batched(roots, edges, rows, size, create_graph, retain_graph)
-    else:
-        results = _gradients(roots, edges, grad_outputs, create_graph, retain_graph)
+    results: list[Tensor | None] | None = None
+    if grad_outputs is None and type(outputs) is Tensor and not (create_graph or is_grads_batched):
+        results = gradients_of_loss(outputs, wanted, bool(retain_graph))
+    if results is None:
+        edges = [_input_edge(tensor) for tensor in wanted]
+        if is_grads_batched:
+            rows, size = _rows(roots, grad_outputs)
+            batch = (size,)
+            results = _batched(roots, edges, rows, size, create_graph, retain_graph)
+        else:
+            results = _gradients(roots, edges, grad_outputs, create_graph, retain_graph)
     if not allow_unused or materialize_grads:
-        _fill_unused(results, wanted, edges, materialize_grads, batch)
+        _fill_unused(results, wanted, materialize_grads, batch)
     if type(inputs) not in (Tensor, list, tuple) and isinstance(inputs, Mapping):
         return dict(zip(inputs, results, strict=True))
     return tuple(results)
@@ -188,7 +163,6 @@ def grad(
 def _fill_unused(
     results: list[Tensor | None],
     wanted: list[Any],
-    edges: list[tuple[Node, int]],
     with_zeros: bool,
     batch: tuple[int, ...],
 ) -> None:
@@ -202,7 +176,7 @@ def _fill_unused(
                 f"used in the graph. Set allow_unused=True to get None for it, or "
                 f"materialize_grads=True to get zeros."
             )
-        shape, dtype = output_of(*edges[place])
+        shape, dtype = output_of(*_input_edge(wanted[place]))
         beside = wanted[place] if isinstance(wanted[place], Tensor) else None
         results[place] = zeros_beside(beside, batch + shape, dtype)
 
@@ -224,23 +198,11 @@ def _gradients(
     task = _task(create_graph, retain_graph)
     task.capture([(*edge, place) for place, edge in enumerate(edges)])
     captured = task.run(seeds_of(roots, grad_outputs))
-    if task.handed is None and grad_outputs is None and len(edges) == 1:
-        return [task.xp.to_tensor(captured.get(0))]
-    # What flows unchanged from a seed, or to two inputs, is one array and stays one tensor.
     found = [captured.get(place) for place in range(len(edges))]
     if task.handed is not None:  # code of the user's has seen some of it, and may have saved it
         return [None if value is None else task.handed.tensor_of(value) for value in found]
     given = [] if grad_outputs is None else listed(grad_outputs)
-    given = [seed for seed in given if isinstance(seed, Tensor)]
-    known = {id(task.xp.from_tensor(seed)): seed for seed in given}
-    owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
-    for value in found:
-        if value is not None and id(value) not in known:
-            tensor = known[id(value)] = task.xp.to_tensor(value)
-            lender = owners.setdefault(id(owner_of(tensor._array)), tensor)
-            if lender is not tensor and tensor._flags & TRACKED:
-                share_counter(tensor, lender)  # two views of one array: writes must be seen
-    return [None if value is None else known[id(value)] for value in found]
+    return tensors_of(task.xp, found, [seed for seed in given if isinstance(seed, Tensor)])
 
 
 def _batched(

@@ -61,7 +61,6 @@ __all__ = [
     "Root",
     "current_graph_task_id",
     "queue_callback",
-    "run_from",
     "will_run",
 ]
 
@@ -314,47 +313,6 @@ class GraphTask:
         needed = self.needed
         behind = [node_of(edge) for edge in node._edges]
         return any(n is not None and (needed is None or n in needed) for n in behind)
-
-
-def run_from(root: Node, seed: Any, keep: bool) -> None:
-    """Runs an everyday pass, from the only output of a node to all leaves.
-
-    As ``GraphTask.run``, which begins only where such a pass does not get to its end by itself.
-    """
-    buffers: Buffers = {root: seed}
-    owned: set[Node] = set()
-    task: GraphTask | None = None
-
-    def announce() -> None:
-        nonlocal task
-        task = _task_from(root, keep)
-        task.announce()
-
-    if not keep:
-        take(root, buffers)
-    quiet = begin_quiet()
-    try:
-        waiting, leaves = run_in_sequence([root], buffers, owned, None, keep, announce)
-        if waiting:
-            rest = task or _task_from(root, keep)
-            rest.run_openly(None, lambda: (waiting, buffers, owned))
-        for leaf in leaves:
-            leaf.accumulate(arrays, buffers[leaf], leaf in owned)
-        if task is not None and not waiting:
-            task.call_back()
-    finally:
-        if task is not None:
-            task.withdraw()
-        end_quiet(quiet)
-        if not keep:
-            give_back(root)
-
-
-def _task_from(root: Node, keep: bool) -> GraphTask:
-    """The everyday pass as one that can be asked for."""
-    task = GraphTask(create_graph=False, retain_graph=keep)
-    task.roots = [root]
-    return task
 
 
 def _run_in_thread(run: Callable[[Progress], None], progress: Progress) -> None:

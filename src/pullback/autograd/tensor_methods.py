@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pullback.autograd.accumulate import AccumulateGrad
-from pullback.autograd.api import backward, backward_of_loss
+from pullback.autograd.api import backward
+from pullback.autograd.everyday import backward_of_loss
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.node import Node, ends_of, node_of

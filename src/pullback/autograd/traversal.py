@@ -59,30 +59,39 @@ def needed_nodes(roots: list[Node], wanted: set[Node]) -> set[Node] | None:
 def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
     """Whether every path from the roots ends at a wanted node, as with all parameters of a loss.
 
-    A pass for some inputs asks this of every node before it runs, so the loop is kept short.
+    A pass for some inputs asks this of every node before it runs, so nodes with edges in slots have
+    a loop of their own.
     """
-    seen = {node for node in wanted if node._seq == LAST}  # behind leaves there is nothing to see
-    stack = [root for root in roots if root not in seen]
+    seen: set[Any] = {node for node in wanted if node._seq == LAST}  # behind leaves is nothing
+    stack: list[Any] = [root for root in roots if root not in seen]
     seen.update(stack)
     while stack:
         node = stack.pop()
-        arity = node._arity
-        if arity == 1:
-            edges: tuple[Any, ...] = (node._edge0,)
-        else:
-            edges = (node._edge0, node._edge1) if arity else node._edges
-        is_end = True
-        for target in edges:
-            if target is None:
+        if type(node) is Output:
+            node = node.node
+            if node in seen:
                 continue
-            is_end = False
-            if type(target) is Output:
-                target = target.node
+            seen.add(node)
+        arity = node._arity
+        if arity:
+            one, two = node._edge0, node._edge1 if arity == 2 else None
+            if one is not None:
+                if one not in seen:
+                    seen.add(one)
+                    stack.append(one)
+            elif two is None and node not in wanted:
+                return False
+            if two is not None and two not in seen:
+                seen.add(two)
+                stack.append(two)
+            continue
+        targets = [target for target in node._edges if target is not None]
+        if not targets and node not in wanted:
+            return False
+        for target in targets:
             if target not in seen:
                 seen.add(target)
                 stack.append(target)
-        if is_end and node not in wanted:
-            return False
     return True
 
 
