@@ -11,7 +11,7 @@ from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.edges import GradientEdge
 from pullback.autograd.engine import GraphTask
-from pullback.autograd.everyday import gradients_of_loss, tensors_of
+from pullback.autograd.everyday import as_tensors, run_everyday
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node, ends_of, output_of
@@ -143,16 +143,13 @@ def grad(
         raise AutogradError("grad: `inputs` cannot be empty; name the tensors to differentiate by")
     batch: tuple[int, ...] = ()
     results: list[Tensor | None] | None = None
-    if grad_outputs is None and type(outputs) is Tensor and not (create_graph or is_grads_batched):
-        results = gradients_of_loss(outputs, wanted, bool(retain_graph))
+    if is_grads_batched:
+        rows, batch = _rows(roots, grad_outputs)
+        results = _batched(roots, wanted, rows, *batch, create_graph, retain_graph)
+    elif grad_outputs is None and type(outputs) is Tensor and not create_graph:
+        results = run_everyday(outputs, wanted, bool(retain_graph))
     if results is None:
-        edges = [_input_edge(tensor) for tensor in wanted]
-        if is_grads_batched:
-            rows, size = _rows(roots, grad_outputs)
-            batch = (size,)
-            results = _batched(roots, edges, rows, size, create_graph, retain_graph)
-        else:
-            results = _gradients(roots, edges, grad_outputs, create_graph, retain_graph)
+        results = _gradients(roots, wanted, grad_outputs, create_graph, retain_graph)
     if not allow_unused or materialize_grads:
         _fill_unused(results, wanted, materialize_grads, batch)
     if type(inputs) not in (Tensor, list, tuple) and isinstance(inputs, Mapping):
@@ -189,25 +186,24 @@ def _task(create_graph: bool, retain_graph: bool | None) -> GraphTask:
 
 def _gradients(
     roots: list[Any],
-    edges: list[tuple[Node, int]],
+    wanted: list[Any],
     grad_outputs: Seeds,
     create_graph: bool,
     retain_graph: bool | None,
 ) -> list[Tensor | None]:
-    """One pass: the gradient that arrives at each edge, None where none does."""
+    """One pass: the gradient that arrives at each input, None where none does."""
+    edges = [_input_edge(tensor) for tensor in wanted]
     task = _task(create_graph, retain_graph)
     task.capture([(*edge, place) for place, edge in enumerate(edges)])
     captured = task.run(seeds_of(roots, grad_outputs))
     found = [captured.get(place) for place in range(len(edges))]
-    if task.handed is not None:  # code of the user's has seen some of it, and may have saved it
-        return [None if value is None else task.handed.tensor_of(value) for value in found]
     given = [] if grad_outputs is None else listed(grad_outputs)
-    return tensors_of(task.xp, found, [seed for seed in given if isinstance(seed, Tensor)])
+    return as_tensors(task, found, [seed for seed in given if isinstance(seed, Tensor)])
 
 
 def _batched(
     roots: list[Any],
-    edges: list[tuple[Node, int]],
+    wanted: list[Any],
     rows: list[Tensor],
     size: int,
     create_graph: bool,
@@ -217,7 +213,7 @@ def _batched(
     level = MapLevel(size, "error")
     seeds = [_in_level(row, level.number) for row in rows]
     with level:
-        found = _gradients(roots, edges, seeds, create_graph, retain_graph)
+        found = _gradients(roots, wanted, seeds, create_graph, retain_graph)
     return [
         None if result is None else tensors.out_of_level(result, 0, level.number, size)
         for result in found
@@ -231,7 +227,7 @@ def _in_level(row: Tensor, number: int) -> Tensor:
     return fresh(crossing.add_level(row._array, 0, number))
 
 
-def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:
+def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], tuple[int]]:
     """Batched gradients of the roots, checked, and how many there are of each."""
     batched = listed(grad_outputs)
     if grad_outputs is None or any(not isinstance(g, Tensor) for g in batched):
@@ -246,7 +242,7 @@ def _rows(roots: list[Any], grad_outputs: Seeds) -> tuple[list[Tensor], int]:
         )
     if len(batched) != len(roots):
         raise AutogradError(f"got {len(roots)} tensors and {len(batched)} gradients")
-    return batched, batched[0].shape[0]
+    return batched, (batched[0].shape[0],)
 
 
 def _input_edge(tensor: Any) -> tuple[Node, int]:

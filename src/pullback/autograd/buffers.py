@@ -17,7 +17,7 @@ from pullback.autograd.node import Node, edge_to, output_of
 from pullback.autograd.part import Part
 from pullback.kernels.broadcasting import sum_all
 
-__all__ = ["Buffers", "fitted", "receive", "receive_part"]
+__all__ = ["Buffers", "fitted", "is_whole", "receive", "receive_part"]
 
 Buffers = dict[Node, Any]
 
@@ -58,6 +58,11 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
     if grad.dtype is not dtype:
         grad = xp.match_dtype(grad, dtype, source._narrows, blame)
     return grad
+
+
+def is_whole(node: Node, grad: Any) -> bool:
+    """Whether a gradient is all that a node gets, and an array with memory of its own."""
+    return node._outputs == 1 and type(grad) is _ndarray and grad.base is None
 
 
 def _invalid(source: Node, target: Node, number: int) -> str:

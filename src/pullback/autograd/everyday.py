@@ -7,7 +7,8 @@ where the pass meets what only a task can do: hooks, and code of the user's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from pullback.autograd.buffers import Buffers
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.level import process_levels
 from pullback.autograd.namespaces import arrays
-from pullback.autograd.node import Edge, Node, later_threads
+from pullback.autograd.node import Node, later_threads
 from pullback.autograd.payload_nodes import marked
 from pullback.autograd.running import current_graph_task
 from pullback.autograd.sequence import run_in_sequence
@@ -30,17 +31,23 @@ from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.memory import owner_of
 from pullback.tensor.tensor import TRACKED, Tensor, share_counter, wrap
 
-__all__ = ["backward_of_loss", "gradients_of_loss", "tensors_of"]
+__all__ = ["as_tensors", "run_everyday"]
 
 _ONE = {np.dtype(name): np.dtype(name).type(1) for name in ("float64", "float32", "float16")}
 _ndarray = np.ndarray
 
 
-def _seed_of(node: Edge) -> Any:
-    """The gradient that an everyday pass begins with; None if it is no such pass."""
-    if node is None or node._shape:  # of a node with several outputs, a tuple of shapes
-        return None
-    seed = _ONE.get(node._dtype)  # type: ignore[arg-type]  # an ``Output`` has none
+def run_everyday(
+    loss: Tensor, inputs: Sequence[Any] | None, keep: bool
+) -> list[Tensor | None] | None:
+    """The gradients of a loss for some inputs, None for one that is not reached; without inputs,
+    every leaf gets its own. None, if it is no everyday pass: then nothing has happened.
+
+    One function, because a call more would be a tenth of the smallest passes.
+    """
+    root = loss._edge
+    # A node with several outputs has a tuple of shapes; one of a payload is marked.
+    seed = None if root is None or root._shape else _ONE.get(root._dtype)
     if (
         seed is None
         or get_state().modes
@@ -48,31 +55,50 @@ def _seed_of(node: Edge) -> Any:
         or marked
         or current_graph_task() is not None
         or is_anomaly_enabled()
-        or (later_threads and not is_in_order([node]))  # type: ignore[list-item]
+        or (later_threads and not is_in_order([root]))
     ):
         return None
-    return seed
+    wanted = needed = None
+    if inputs is not None:
+        wanted = _leaves_of(inputs)
+        needed = None if wanted is None else needed_nodes([root], set(wanted))
+        if wanted is None or (needed is not None and root not in needed):
+            return None
+    buffers: Buffers = {root: seed}
+    owned: set[Node] = set()
+    tasks: list[GraphTask] = []
+    announce = partial(_announce, tasks, root, keep, wanted, needed)
+    if not keep:
+        take(root, buffers)
+    quiet = begin_quiet()
+    try:
+        waiting, leaves = run_in_sequence([root], buffers, owned, needed, keep, announce)
+        if waiting:
+            rest = tasks[0] if tasks else _begin(tasks, root, keep, wanted, needed)
+            rest.run_openly(None, lambda: (waiting, buffers, owned))
+        elif wanted is None:
+            for leaf in leaves:
+                leaf.accumulate(arrays, buffers[leaf], leaf in owned)
+        if tasks and not waiting:
+            tasks[0].call_back()
+    finally:
+        if tasks:
+            tasks[0].withdraw()
+        end_quiet(quiet)
+        if not keep:
+            give_back(root)
+    if wanted is None:
+        return []
+    if waiting:
+        found = [tasks[0].captured.get(place) for place in range(len(wanted))]
+    else:
+        found = [buffers.get(leaf) for leaf in wanted]
+    return as_tensors(tasks[0] if tasks else None, found, [])
 
 
-def backward_of_loss(loss: Tensor, keep: bool) -> bool:
-    """``loss.backward()``; False if it takes the general way."""
-    node = loss._edge
-    seed = _seed_of(node)
-    if seed is None:
-        return False
-    _run(node, seed, keep, None, lambda: _task(node, keep))
-    return True
-
-
-def gradients_of_loss(
-    loss: Tensor, inputs: Sequence[Any], keep: bool
-) -> list[Tensor | None] | None:
-    """``grad(loss, inputs)``, None for an input that is not reached; None for the general way."""
-    node = loss._edge
-    seed = _seed_of(node)
-    if seed is None:
-        return None
-    leaves: list[AccumulateGrad] = []
+def _leaves_of(inputs: Sequence[Any]) -> list[Node] | None:
+    """Where the gradients of some inputs arrive; None if one of them is not a leaf with a graph."""
+    leaves: list[Node] = []
     for tensor in inputs:
         is_leaf = type(tensor) is Tensor and tensor._edge is None and tensor._flags & REQUIRES_GRAD
         meta = tensor._meta if is_leaf else None
@@ -80,78 +106,44 @@ def gradients_of_loss(
         if type(leaf) is not AccumulateGrad:
             return None
         leaves.append(leaf)
-    needed = needed_nodes([node], set(leaves))
-    if needed is not None and node not in needed:
-        return None
-
-    def begin() -> GraphTask:
-        task = _task(node, keep)
-        task.capture([(leaf, 0, place) for place, leaf in enumerate(leaves)])
-        task.needed = needed
-        return task
-
-    task, found = _run(node, seed, keep, leaves, begin, needed)
-    if task is not None and task.handed is not None:
-        # Code of the user's has seen some of it, and may have saved it.
-        return [None if value is None else task.handed.tensor_of(value) for value in found]
-    return tensors_of(arrays, found, [])
+    return leaves
 
 
-def _task(root: Node, keep: bool) -> GraphTask:
+def _begin(
+    tasks: list[GraphTask],
+    root: Node,
+    keep: bool,
+    wanted: list[Node] | None,
+    needed: set[Node] | None,
+) -> GraphTask:
     """The everyday pass as one that can be asked for."""
     task = GraphTask(create_graph=False, retain_graph=keep)
     task.roots = [root]
+    if wanted is not None:
+        task.capture([(leaf, 0, place) for place, leaf in enumerate(wanted)])
+        task.needed = needed
+    tasks.append(task)
     return task
 
 
-def _run(
-    root: Node,
-    seed: Any,
-    keep: bool,
-    wanted: list[AccumulateGrad] | None,
-    begin: Callable[[], GraphTask],
-    needed: set[Node] | None = None,
-) -> tuple[GraphTask | None, list[Any]]:
-    """Runs a pass from the only output of a node, to all leaves or for those that are wanted.
+def _announce(tasks: list[GraphTask], *everyday: Any) -> None:
+    """Begins the task for code of the user's that is to run."""
+    _begin(tasks, *everyday).announce()
 
-    Returns the task, if there had to be one, and what has arrived at those that are wanted.
+
+def as_tensors(
+    task: GraphTask | None, found: list[Any], given: list[Tensor]
+) -> list[Tensor | None]:
+    """Gradients that a pass has found, as tensors; `given` are those that it began with.
+
+    What flows unchanged from one of these, or to two inputs, is one array and stays one tensor;
+    views of one array count their versions together.
     """
-    buffers: Buffers = {root: seed}
-    owned: set[Node] = set()
-    task: GraphTask | None = None
-
-    def announce() -> None:
-        nonlocal task
-        task = begin()
-        task.announce()
-
-    if not keep:
-        take(root, buffers)
-    quiet = begin_quiet()
-    try:
-        waiting, leaves = run_in_sequence([root], buffers, owned, needed, keep, announce)
-        if waiting:
-            rest = task = task or begin()
-            rest.run_openly(None, lambda: (waiting, buffers, owned))
-            return rest, [rest.captured.get(place) for place in range(len(wanted or ()))]
-        if wanted is None:
-            for leaf in leaves:
-                leaf.accumulate(arrays, buffers[leaf], leaf in owned)
-        if task is not None:
-            task.call_back()
-        return task, [] if wanted is None else [buffers.get(leaf) for leaf in wanted]
-    finally:
-        if task is not None:
-            task.withdraw()
-        end_quiet(quiet)
-        if not keep:
-            give_back(root)
-
-
-def tensors_of(xp: Any, found: list[Any], given: list[Tensor]) -> list[Tensor | None]:
-    """Gradients as tensors. What flows unchanged from a seed, or to two inputs, is one array and
-    stays one tensor; views of one array count their versions together."""
-    if xp is arrays and not given:
+    if task is not None and task.handed is not None:
+        # Code of the user's has seen some of it, and may have saved it.
+        return [None if value is None else task.handed.tensor_of(value) for value in found]
+    xp: Any = arrays if task is None else task.xp
+    if task is None:
         made: list[Tensor | None] = []
         for place, value in enumerate(found):
             is_new = type(value) is _ndarray and value.base is None
@@ -159,8 +151,7 @@ def tensors_of(xp: Any, found: list[Any], given: list[Tensor]) -> list[Tensor | 
                 break
             made.append(wrap(value))
         else:
-            if not get_state().modes:
-                return made
+            return made
     known = {id(xp.from_tensor(seed)): seed for seed in given}
     owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
     for value in found:

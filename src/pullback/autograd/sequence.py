@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from pullback.autograd.accumulate import AccumulateGrad
-from pullback.autograd.buffers import Buffers, fitted, receive, receive_part
+from pullback.autograd.buffers import Buffers, fitted, is_whole, receive, receive_part
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Node, Output, node_of
 from pullback.autograd.part import Part
@@ -114,8 +114,10 @@ def run_in_sequence(
                         if type(part) is Part:
                             is_new = receive_part(arrays, buffers, owned, target, number, part)
                         else:
-                            part = fitted(arrays, node, target, number, part)
-                            is_new = receive(buffers, target, number, part)
+                            fit = fitted(arrays, node, target, number, part)
+                            is_new = receive(buffers, target, number, fit)
+                            if is_new and fit is not part and is_whole(target, fit):
+                                owned.add(target)  # nobody has seen what was made to fit
                         if is_new:
                             if type(target) is AccumulateGrad:
                                 leaves.append(target)

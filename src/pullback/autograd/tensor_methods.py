@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.api import backward
-from pullback.autograd.everyday import backward_of_loss
+from pullback.autograd.everyday import run_everyday
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.node import Node, ends_of, node_of
@@ -192,7 +192,7 @@ def _backward(
         gradient is not None
         or create_graph
         or inputs is not None
-        or not (backward_of_loss(self, bool(retain_graph)))
+        or run_everyday(self, None, bool(retain_graph)) is None
     ):
         backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
