@@ -25,10 +25,12 @@ from pullback.autograd.running import current_graph_task
 from pullback.autograd.sequence import run_in_sequence
 from pullback.autograd.traversal import is_in_order, needed_nodes
 from pullback.autograd.turns import give_back, take
+from pullback.autograd.view import edge_of
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.dispatch.modes import get_state
 from pullback.kernels.quiet import begin_quiet, end_quiet
 from pullback.tensor.memory import owner_of
+from pullback.tensor.meta import View
 from pullback.tensor.tensor import TRACKED, Tensor, share_counter, wrap
 
 __all__ = ["as_tensors", "run_everyday"]
@@ -46,6 +48,8 @@ def run_everyday(
     One function, because a call more would be a tenth of the smallest passes.
     """
     root = loss._edge
+    if root is None and type(loss._meta) is View:  # an element, for instance
+        root = edge_of(loss)
     # A node with several outputs has a tuple of shapes; one of a payload is marked.
     seed = None if root is None or root._shape else _ONE.get(root._dtype)
     if (
