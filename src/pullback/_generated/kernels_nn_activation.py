@@ -67,7 +67,7 @@ class EluCurveBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -236,7 +236,7 @@ class LogsigmoidSlopeBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):

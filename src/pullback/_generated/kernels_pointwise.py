@@ -309,7 +309,7 @@ class AddBackward0(TwoEdges):
     """
 
     __slots__ = ()
-    _like = True
+    _is_alike = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -483,7 +483,7 @@ class AtanBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -594,7 +594,7 @@ class AtanhBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -637,7 +637,7 @@ class CbrtBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -761,7 +761,7 @@ class CloneBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
-    _like = True
+    _is_alike = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -811,7 +811,7 @@ class ConjugateBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
-    _like = True
+    _is_alike = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -908,7 +908,7 @@ class CosBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -951,7 +951,7 @@ class CoshBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1011,7 +1011,7 @@ class DivBackward0(TwoEdges):
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
     _inputs = ("self", "other")
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1084,7 +1084,7 @@ class ExpBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1120,7 +1120,7 @@ class Exp2Backward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1156,7 +1156,7 @@ class Expm1Backward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1512,7 +1512,7 @@ class HypotBackward0(TwoEdges):
     _saves_tensors = ("other", "self", "result")
     _saves_results = ("result",)
     _inputs = ("self", "other")
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1649,7 +1649,7 @@ class LerpBackward0(ManyEdges):
     __slots__ = ("end", "end_v", "self", "self_v", "weight", "weight_v")
     _saves = ("weight", "self", "end")
     _saves_tensors = ("weight", "self", "end")
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1729,7 +1729,7 @@ class LogBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1772,7 +1772,7 @@ class Log10Backward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1815,7 +1815,7 @@ class Log1PBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1858,7 +1858,7 @@ class Log2Backward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2182,7 +2182,7 @@ class MulBackward0(TwoEdges):
     _saves = ("self", "other")
     _saves_tensors = ("self", "other")
     _inputs = ("self", "other")
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2322,7 +2322,7 @@ class NegBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2436,7 +2436,7 @@ class PositiveBackward0(OneEdge):
 
     __slots__ = ()
     _is_exact = True
-    _like = True
+    _is_alike = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -2570,7 +2570,7 @@ class ReciprocalBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2771,7 +2771,7 @@ class SinBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2855,7 +2855,7 @@ class SinhBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2898,7 +2898,7 @@ class SqrtBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2934,7 +2934,7 @@ class SquareBackward0(OneEdge):
     _saves_tensors = ("self",)
     _inputs = ("self",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2974,7 +2974,7 @@ class SubBackward0(TwoEdges):
     """
 
     __slots__ = ()
-    _like = True
+    _is_alike = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -3006,7 +3006,7 @@ class TanBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -3042,7 +3042,7 @@ class TanhBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):

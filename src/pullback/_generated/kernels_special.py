@@ -530,7 +530,7 @@ class SigmoidBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):

@@ -219,7 +219,7 @@ class Node:
     # Whether what ``run`` returns has the shape and dtype of the gradient that it got.
     _is_exact: ClassVar[bool] = False
     # Whether each has the shape and dtype of the result where an edge leads to the same ones.
-    _like: ClassVar[bool] = False
+    _is_alike: ClassVar[bool] = False
     # Whether every gradient that ``run`` returns is a new array, which nobody else holds.
     _makes_new: ClassVar[bool] = False
     # Whether nothing stands against ``run``: that it calls no code of the user's, nor has a way of

@@ -87,9 +87,8 @@ def run_in_sequence(
                 grad = results[0]
             else:
                 following = None
-                shape, dtype = node._like, node._dtype
-                if shape:
-                    shape = node._shape
+                # Nodes share the tuple of a shape, so equal ones are mostly known without a look.
+                shape, dtype = node._shape if node._is_alike else False, node._dtype
                 arity = node._arity
                 if arity == 1:
                     edges: tuple[Any, ...] = (node._edge0,)

@@ -1892,7 +1892,7 @@ class SpecialCosm1Backward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1935,7 +1935,7 @@ class SpecialCotdgBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -1972,7 +1972,7 @@ class SpecialDawsnBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2799,7 +2799,7 @@ class SpecialErfBackward0(OneEdge):
     _saves_tensors = ("z",)
     _inputs = ("z",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2842,7 +2842,7 @@ class SpecialErfcBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2885,7 +2885,7 @@ class SpecialErfcinvBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2922,7 +2922,7 @@ class SpecialErfcxBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -2972,7 +2972,7 @@ class SpecialErfiBackward0(OneEdge):
     _saves_tensors = ("z",)
     _inputs = ("z",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -3015,7 +3015,7 @@ class SpecialErfinvBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -4344,7 +4344,7 @@ class SpecialExp1Backward0(OneEdge):
     _saves_tensors = ("z",)
     _inputs = ("z",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -4387,7 +4387,7 @@ class SpecialExp10Backward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -4423,7 +4423,7 @@ class SpecialExpiBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -8246,7 +8246,7 @@ class SpecialLogNdtrBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -8425,7 +8425,7 @@ class SpecialLogitBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9723,7 +9723,7 @@ class SpecialNdtrBackward0(OneEdge):
     _saves_tensors = ("x",)
     _inputs = ("x",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9766,7 +9766,7 @@ class SpecialNdtriBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9803,7 +9803,7 @@ class SpecialNdtriExpBackward0(OneEdge):
     _saves_results = ("result",)
     _inputs = ("y",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -9854,7 +9854,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
     _saves = ("std", "x", "result")
     _saves_tensors = ("std", "x", "result")
     _saves_results = ("result",)
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -11452,7 +11452,7 @@ class SpecialRadianBackward0(ManyEdges):
     """
 
     __slots__ = ()
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -12891,7 +12891,7 @@ class SpecialTandgBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):
@@ -13210,7 +13210,7 @@ class SpecialWrightomegaBackward0(OneEdge):
     _saves_tensors = ("result",)
     _saves_results = ("result",)
     _is_exact = True
-    _like = True
+    _is_alike = True
     _makes_new = True
 
     def backward(node, xp, grad):

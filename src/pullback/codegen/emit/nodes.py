@@ -59,7 +59,7 @@ def emit_node(op: Emitted) -> str:
     if runs and is_exact(op):
         text += "    _is_exact = True\n"
     if runs and is_alike(op):
-        text += "    _like = True\n"
+        text += "    _is_alike = True\n"
     if runs and makes_new(op):
         text += "    _makes_new = True\n"
     if (
