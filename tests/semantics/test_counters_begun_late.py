@@ -123,6 +123,53 @@ def test_an_input_that_was_detached_in_place_is_refused(pb_or_torch: Any) -> Non
         total.backward()
 
 
+def test_a_tensor_that_was_detached_in_place_may_be_saved_afterwards(pb_or_torch: Any) -> None:
+    w = pb_or_torch.tensor([1.0, 2.0], requires_grad=True)
+    h = pb_or_torch.tensor([1.0, 1.0])
+    for _ in range(3):  # truncated backpropagation through time
+        before = h.tolist()
+        h = h * w
+        (g,) = pb_or_torch.autograd.grad(h.sum(), [w])
+        assert g.tolist() == before
+        h.detach_()
+    h.requires_grad_()
+    (g,) = pb_or_torch.autograd.grad((h * h).sum(), [h])
+    assert g.tolist() == [2.0, 16.0]
+
+
+def test_detaching_one_result_in_place_leaves_the_others(pb_or_torch: Any) -> None:
+    x = pb_or_torch.tensor([[2.0, 0.0], [0.0, 3.0]], requires_grad=True)
+    values, vectors = pb_or_torch.linalg.eigh(x)
+    values.detach_()
+    scaled = values * vectors
+    vectors.detach_()
+    scaled.sum().backward()  # has saved the values, and needs no vectors
+    assert x.grad is not None
+
+
+def test_a_function_refuses_what_was_detached_after_it_was_saved() -> None:
+    class Square(pb.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return 2 * grads[0] * ctx.saved_tensors[0]
+
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    y = x * 3
+    early = Square.apply(y)
+    y.detach_()
+    with pytest.raises(RuntimeError, match="detach"):
+        early.sum().backward()
+    late = Square.apply(y.requires_grad_())
+    late.sum().backward()
+    assert y.grad is not None
+    assert y.grad.tolist() == [6.0, 12.0]
+
+
 def test_data_that_is_replaced_counts_for_a_saved_input(pb_or_torch: Any) -> None:
     x = pb_or_torch.tensor([0.5, 1.0], requires_grad=True)
     y = x + 1.0

@@ -73,3 +73,31 @@ def test_a_write_to_a_gradient_that_is_a_view_of_the_seed_is_seen():
     found.mul_(5.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         z.backward()
+
+
+@pytest.mark.parametrize("lib", ["pullback", pytest.param("torch", marks=pytest.mark.oracle)])
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_data_of_another_shape_does_not_change_the_shape_of_a_gradient(lib, shape):
+    xp = pytest.importorskip(lib)
+    x = xp.ones(shape, requires_grad=True)
+    z = (x * x).sum()
+    x.data = xp.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    (grad,) = xp.autograd.grad(z, [x])
+    assert grad.tolist() == ([10.0, 14.0, 18.0] if shape else 42.0)
+    x = xp.ones(3, requires_grad=True)
+    y = x * 1.0
+    total = (y * y * 2 + y).sum()
+    seen = []
+    y.register_hook(lambda grad: seen.append(grad.tolist()))
+    y.data = xp.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    (grad,) = xp.autograd.grad(total, [x])
+    assert seen == [grad.tolist()] == [[21.0, 29.0, 37.0]]
+
+
+def test_data_of_another_dtype_does_not_change_the_dtype_of_a_gradient():
+    x = pb.tensor([1.0, 2.0], requires_grad=True)
+    z = (x * x).sum()
+    x.data = pb.tensor([1.0, 2j])
+    (grad,) = pb.autograd.grad(z, [x])
+    assert grad.dtype == pb.float64
+    assert grad.tolist() == [2.0, 0.0]

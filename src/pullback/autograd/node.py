@@ -37,6 +37,7 @@ __all__ = [
     "LAST",
     "Edge",
     "Ends",
+    "FormerShape",
     "HookLists",
     "ManyEdges",
     "Node",
@@ -185,6 +186,15 @@ class HookLists:
         self.pre: dict[int, Any] = {}
         self.post: dict[int, Any] = {}
         self.metadata: dict[str, Any] = {}
+
+
+class FormerShape(tuple[int, ...]):
+    """Of a result whose tensor has changed since: equal to other shapes, but the same as none.
+
+    So gradients for it are looked at, also those of nodes that shared its tuple.
+    """
+
+    __slots__ = ()
 
 
 class _Freed:

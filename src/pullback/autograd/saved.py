@@ -144,7 +144,7 @@ def saved_input(node: Any, name: str) -> tuple[Any, Any]:
         if number in rare.replaced:
             tensor._array = rare.replaced[number]
         if number in rare.detached:
-            meta_of(tensor).detached = True
+            meta_of(tensor).detached = (ref(rare), number, node._seq + 1)
     return tensor, 0
 
 
@@ -202,13 +202,28 @@ def load_tensor(node: Node, value: Any, expected: Any) -> Any:
     if isinstance(value, Tensor):
         if version(value) != expected:
             raise _version_error(node, value, expected)
-        if value._meta is not None and value._meta.detached:
+        if value._meta is not None and value._meta.detached and _was_cut(node, value._meta):
             raise AutogradError(
                 f"{node.name()} needs a saved tensor that has been detached in-place, by "
                 f"detach_(), and so has lost its history. Use detach() instead."
             )
         return value
     return value.unpack(node)
+
+
+def _was_cut(node: Node, meta: Meta) -> bool:
+    """Whether a node had saved a tensor when ``detach_`` took its history; later it is no matter.
+
+    Then an edge leads there still. User code may have saved what is none of its inputs.
+    """
+    assert meta.detached is not None
+    lists, number, since = meta.detached
+    cut = lists()
+    for edge in node._edges:
+        behind, place = ends_of(edge)
+        if behind is not None and cut is not None and behind._rare is cut and place == number:
+            return True
+    return not node._is_direct and node._seq < since
 
 
 def load_output_array(node: Node, value: Any) -> Any:

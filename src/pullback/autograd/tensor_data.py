@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
-from pullback.autograd.node import Output, ends_of
+from pullback.autograd.node import FormerShape, Output, ends_of, next_sequence_number
 from pullback.autograd.saved import version
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
@@ -59,9 +60,10 @@ def detach_(self: Tensor) -> Tensor:
     if self._edge is not None:
         version_of(self)  # while its node is known, which has to learn of later writes
         node, number = ends_of(self._edge)
-        node.hook_lists().detached.add(number)
+        lists = node.hook_lists()
+        lists.detached.add(number)
         self._edge = None
-        meta_of(self).detached = True
+        meta_of(self).detached = (ref(lists), number, next_sequence_number())
     self._flags &= ~REQUIRES_GRAD
     return self
 
@@ -94,16 +96,27 @@ def _set_data(self: Tensor, new: Tensor) -> None:
         )
     version_of(self)  # as long as it has the memory that its node may have saved
     if new.shape != self.shape or new.dtype != self.dtype:
-        # An edge that is a node means that the tensor is as the node's result, which is over now.
-        view = view_of(self)
-        if view is not None and view.edge is not None:
-            view.edge = Output(*ends_of(view.edge))
-        elif self._edge is not None:
-            self._edge = Output(*ends_of(self._edge))
+        _tell_changed(self)
     if self._edge is not None:
         node, number = ends_of(self._edge)
         node.hook_lists().replaced[number] = new._array
     self._array = new._array
+
+
+def _tell_changed(tensor: Tensor) -> None:
+    """Makes known that a tensor will no longer have the shape and dtype that its node has noted."""
+    view, meta = view_of(tensor), tensor._meta
+    edge = tensor._edge if view is None else view.edge
+    node, number = ends_of(edge)
+    if node is None:  # a leaf
+        node = None if meta is None or meta.accumulator is None else meta.accumulator()
+    # An edge that is a node means that the tensor is as the node's result, which is over now.
+    elif view is not None:
+        view.edge = Output(node, number)
+    else:
+        tensor._edge = Output(node, number)
+    if node is not None and node._outputs == 1:
+        node._shape = FormerShape(node._shape)  # what was saved of it may give other gradients
 
 
 def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:

@@ -49,7 +49,7 @@ class Meta:
     accumulator: Callable[[], Any] | None = None
     retains_grad = False
     reshaped = 0  # the version at which the tensor's own shape or memory last changed
-    detached = False  # had a history, until detach_() took it
+    detached: tuple[Any, int, int] | None = None  # what detach_() cut it from; see saved.py
     tangents: dict[Any, Tensor] | None = _Tangents()  # type: ignore[assignment]
     # by level; see autograd/tangents.py
     carried: tuple[Any, ...] | None = None  # the same in a shorter form; see autograd/carried.py
