@@ -188,8 +188,6 @@ class _Arrays(Namespace):
         axes = axes_to(grad.shape, shape)
         if axes is None:
             raise _shape_error(grad.shape, shape, blame)
-        if shape == (1,) and grad.ndim == 1:
-            return np.array([sum_all(grad)])
         if axes == (0,) and grad.shape[1:] == shape:
             return sum_first(grad)
         if axes:
