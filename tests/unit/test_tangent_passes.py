@@ -46,3 +46,16 @@ def test_hooks_see_a_gradient_that_has_no_tangent():
 
     np.testing.assert_allclose(pb.hvp(f)(X, V), 2 * V)
     assert seen
+
+
+def test_what_requires_no_grad_may_still_have_a_tangent():
+    constant = pb.tensor(A[0])
+
+    def f(x):
+        steady = constant * x  # the same operator, with a factor that does not change
+        with pb.no_grad():
+            factor = x * x
+        return steady.sum() + (factor * x).sum() + (x * factor).sum()
+
+    np.testing.assert_allclose(pb.hvp(f)(X, V), 4 * X * V)
+    np.testing.assert_allclose(pb.hessian(f)(X), np.diag(4 * X))

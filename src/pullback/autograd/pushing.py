@@ -191,7 +191,7 @@ def _of_two(record: _Function, general: _Function, jvp: _Function) -> _Function:
         if not node._saves_tensors:
             is_straight = (one is None or kinds.get(one)) and (two is None or kinds.get(two))
             kinds[node] = is_straight or False
-        elif one is None or two is None:
+        elif (one is None and first is None) or (two is None and second is None):
             place = one is None
             if place not in is_steady:
                 level.note(node)
@@ -199,7 +199,7 @@ def _of_two(record: _Function, general: _Function, jvp: _Function) -> _Function:
             else:
                 found = kinds.get(two if place else one) or False
                 kinds[node] = found if is_steady[place] else None
-        else:
+        else:  # two that change, although one of them may not require grad
             kinds[node] = None
         if node._saves_results:
             _keep(node, meta, output)
