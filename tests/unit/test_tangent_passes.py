@@ -59,3 +59,11 @@ def test_what_requires_no_grad_may_still_have_a_tangent():
 
     np.testing.assert_allclose(pb.hvp(f)(X, V), 4 * X * V)
     np.testing.assert_allclose(pb.hessian(f)(X), np.diag(4 * X))
+
+
+@pytest.mark.parametrize("f", [lambda x: (2 * x).sum(), lambda x: pb.exp(x * x).sum()])
+@pytest.mark.parametrize("shape", [(), (4,)])
+def test_a_product_has_the_dtype_of_the_argument(f, shape):
+    for own, other in [(np.float32, np.float64), (np.float64, np.float32)]:
+        product = pb.hvp(f)(pb.ones(shape, dtype=own), pb.ones(shape, dtype=other))
+        assert (product.dtype, product.shape) == (own, shape)

@@ -46,7 +46,7 @@ def curvature(
         array = vector._array
         if array.strides != leaf._array.strides:
             array = beside(leaf, vector)._array
-        tangents.append(array)
+        tangents.append(array.astype(leaf._array.dtype, copy=False))
     return _run(call, leaves, tangents, ClosedLevel(arrays))
 
 
