@@ -233,3 +233,17 @@ def test_rule_3_9_writing_a_power_of_a_copy_back_is_fine_twice():
     (g,) = pb.autograd.grad(a.sum(), w, create_graph=True)
     assert g.tolist() == [12, 1]
     assert pb.autograd.grad(g[0], w)[0].tolist() == [12, 0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "message"),
+    [
+        ((0, 3), [-4], "index -4 is out of bounds for axis 1 with size 3"),
+        ((2, 0), [1], "index 1 is out of bounds for axis 1 with size 0"),
+        ((2, 3), [3], "index 3 is out of bounds for axis 1 with size 3"),
+        ((3,), [0], "too many indices"),
+    ],
+)
+def test_a_wrong_index_along_a_later_axis_is_refused_as_along_the_first(shape, index, message):
+    with pytest.raises(IndexError, match=message):
+        pb.zeros(shape)[:, pb.tensor(index)]

@@ -68,7 +68,8 @@ def index(x: Array, indices: Indices) -> Array:
     """The elements at arrays of integers or truth values."""
     if len(indices) > 1 and type(last := indices[-1]) is np.ndarray and last.dtype is _INTP:
         axis = len(indices) - 1
-        if all(i is None for i in indices[:axis]):
+        # What is empty, or has too few axes, is left to NumPy's indexing, which says what is wrong.
+        if x.size and axis < x.ndim and all(i is None for i in indices[:axis]):
             # In less time, and with the picked axes in their place in memory, too.
             return x.take(last, axis)
     return np.asarray(x[_whole(indices)])
