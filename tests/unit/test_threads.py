@@ -138,3 +138,12 @@ def test_stacks_of_matrices_are_shared(a_shape, b_shape):
 def test_stacks_that_do_not_match_are_refused(shapes):
     with pytest.raises(ValueError, match="matmul: shapes"):
         matmul(*map(np.ones, shapes))
+
+
+@pytest.mark.usefixtures("four_threads")
+@pytest.mark.parametrize("inner", [0, 1, 3])
+def test_a_large_product_with_a_matrix_of_few_rows_or_none(inner):
+    rng = np.random.default_rng(0)
+    many, one = rng.normal(size=(600, 10, inner)), rng.normal(size=(inner, 100))
+    found = pb.func.vmap(lambda a: a @ pb.tensor(one))(pb.tensor(many))
+    np.testing.assert_allclose(found.numpy(), many @ one, atol=1e-12)

@@ -55,7 +55,7 @@ def _of_thin(a: Array, b: Array) -> Array:
     """
     size = len(a) * b.shape[1]
     workers = min(get_num_threads(), size // _SHARE)
-    if workers < 2 or a.dtype is not b.dtype:
+    if workers < 2 or not b.size or a.dtype is not b.dtype:
         return a.dot(b)
     result = np.empty((len(a), b.shape[1]), a.dtype)
     step = max(1, _ALONE // b.size)
