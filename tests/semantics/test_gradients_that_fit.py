@@ -101,3 +101,18 @@ def test_data_of_another_dtype_does_not_change_the_dtype_of_a_gradient():
     (grad,) = pb.autograd.grad(z, [x])
     assert grad.dtype == pb.float64
     assert grad.tolist() == [2.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", [None, np.dtype(np.float32)])
+def test_elements_of_a_leaf_that_takes_gradients_of_another_dtype(dtype):
+    x = leaf(1.0, 2.0, 3.0)
+    x.grad_dtype = dtype
+    expected = np.dtype(np.float64) if dtype is None else dtype
+    for loss, wanted in [(x[0] * 2, [2, 0, 0]), (x[0] * 2 + x[1], [2, 1, 0])]:
+        (grad,) = pb.autograd.grad(loss, [x], retain_graph=True)
+        assert grad.tolist() == wanted
+        assert grad.dtype == expected
+        x.grad = None
+        loss.backward()
+        assert x.grad.tolist() == wanted
+        assert x.grad.dtype == expected

@@ -41,11 +41,11 @@ class Part:
 
     Attributes:
         shape: that of the whole.
-        dtype: none, so that it never passes for a gradient of the right kind.
+        dtype: one that nothing else has, so that it never passes for a gradient that fits.
     """
 
     __slots__ = ("grad", "index", "shape")
-    dtype = None
+    dtype = "part"
 
     def __init__(self, grad: Any, shape: tuple[int, ...], index: Any):
         self.grad = grad
