@@ -286,3 +286,49 @@ def test_a_write_to_what_a_node_shows_is_noticed_by_other_nodes() -> None:
         y.grad_fn._saved_result.mul_(2.0)
     with pytest.raises(SavedVersionError):
         z.sum().backward(inputs=[w])
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
+def test_a_write_to_what_a_function_returns_is_noticed_by_what_it_recorded(
+    write: Callable[[pb.Tensor], None],
+) -> None:
+    class Square(pb.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: pb.Tensor) -> pb.Tensor:
+            with pb.enable_grad():
+                ctx.x = x.detach().requires_grad_()
+                y = ctx.x * 2.0
+                ctx.total = (y * y).sum()
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return pb.autograd.grad(ctx.total, [ctx.x])[0] * grads[0].reshape(2)
+
+    y = Square.apply(pb.tensor([0.5, 1.0], requires_grad=True))
+    total = (y + 1.0).sum()
+    write(y)
+    with pytest.raises(SavedVersionError):
+        total.backward()
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__.strip("_"))
+def test_a_write_to_what_an_operator_returns_is_noticed_by_what_it_recorded(
+    write: Callable[[pb.Tensor], None],
+) -> None:
+    inner: list[pb.Tensor] = []
+
+    @pb.library.custom_op("begun_late::double", mutates_args=())
+    def double(x: pb.Tensor) -> pb.Tensor:
+        with pb.enable_grad():
+            leaf = x.detach().requires_grad_()
+            y = leaf * 2.0
+            inner.append((y * y).sum())
+        return y
+
+    double.register_autograd(lambda ctx, grad: grad * 2.0)
+    y = double(pb.tensor([0.5, 1.0], requires_grad=True))
+    double._destroy()
+    write(y)
+    with pytest.raises(SavedVersionError):
+        inner[0].backward()

@@ -161,6 +161,8 @@ def _given(tensor: Tensor, edge: Any, kind: Creation) -> Tensor:
     tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
     view = view_of(tensor)
     if view is None:
+        if tensor._edge is not None:
+            version_of(tensor)  # while its old node is known: who saved it has to learn of writes
         tensor._edge = edge
         return tensor
     view.edge = edge

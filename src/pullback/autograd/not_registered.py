@@ -16,7 +16,7 @@ from pullback.dispatch.autograd_fallback import record_results_with
 from pullback.dispatch.caller import warn_caller
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.tensor.payload import Payload
-from pullback.tensor.tensor import Tensor
+from pullback.tensor.tensor import Tensor, version_of
 
 __all__ = ["WarnNotImplemented", "record_not_registered"]
 
@@ -67,6 +67,8 @@ def _attach(result: Tensor, complaint: str, given: list[Tensor]) -> None:
         mark(node)
     view = view_of(result)
     if view is None:
+        if result._edge is not None:
+            version_of(result)  # while its old node is known, if the kernel has recorded it
         result._edge = node
     else:
         view.edge = node

@@ -207,4 +207,6 @@ def attach(node: Any, results: Any, differentiable: tuple[bool, ...]) -> None:
     for number, tensor in enumerate(made):
         if differentiable[number] and tensor.dtype.kind in "fc":
             tensor._flags |= REQUIRES_GRAD
+            if tensor._edge is not None:
+                version_of(tensor)  # while its old node is known, if a kernel has recorded it
             tensor._edge = edge_to(node, number)

@@ -10,7 +10,7 @@ from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError
 from pullback.library.rules import Rules
 from pullback.tensor.meta import Creation
-from pullback.tensor.tensor import Tensor, version_of, wrap
+from pullback.tensor.tensor import Tensor, share_counter, version_of, wrap
 
 __all__ = ["attach_all"]
 
@@ -29,6 +29,7 @@ def _attached(node: Any, number: int, tensor: Tensor) -> Tensor:
     else:
         replaced = node._to_save
         copy = wrap(tensor._array)
+        share_counter(copy, tensor)
         copy._edge = edge_to(node, number)
         if replaced is not None:
             node._to_save = tuple(copy if kept is tensor else kept for kept in replaced)

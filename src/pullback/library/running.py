@@ -21,7 +21,15 @@ from pullback.library.quiet import QUIET
 from pullback.schema import FunctionSchema
 from pullback.tensor.meta import Creation
 from pullback.tensor.payload import shares_memory
-from pullback.tensor.tensor import NO_COUNTER, Tensor, as_inference, born_here, version_of, wrap
+from pullback.tensor.tensor import (
+    NO_COUNTER,
+    Tensor,
+    as_inference,
+    born_here,
+    share_counter,
+    version_of,
+    wrap,
+)
 
 __all__ = [
     "checked_kernel",
@@ -119,7 +127,9 @@ def _without_history(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
         return result
     if any(result is value for value in tensors_in([args, list(kwargs.values())])):
         return result
-    return wrap(result._array)
+    bare = wrap(result._array)
+    share_counter(bare, result)  # what the kernel recorded may have saved it
+    return bare
 
 
 def _returned_check(schema: FunctionSchema, name: str, tags: tuple[str, ...]) -> _Function:
