@@ -137,6 +137,17 @@ def test_a_tensor_that_was_detached_in_place_may_be_saved_afterwards(pb_or_torch
     assert g.tolist() == [2.0, 16.0]
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_detaching_in_place_takes_the_tangents_too(pb_or_torch: Any) -> None:
+    forward_ad = pb_or_torch.autograd.forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(pb_or_torch.tensor([1.0, 2.0]), pb_or_torch.tensor([1.0, 1.0]))
+        y = x * 2.0
+        y.detach_()
+        assert forward_ad.unpack_dual(y).tangent is None
+        assert forward_ad.unpack_dual(x * y).tangent.tolist() == [2.0, 4.0]
+
+
 def test_detaching_one_result_in_place_leaves_the_others(pb_or_torch: Any) -> None:
     x = pb_or_torch.tensor([[2.0, 0.0], [0.0, 3.0]], requires_grad=True)
     values, vectors = pb_or_torch.linalg.eigh(x)

@@ -15,7 +15,7 @@ from pullback.autograd.node import FormerShape, Output, ends_of, next_sequence_n
 from pullback.autograd.saved import version
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
-from pullback.dispatch.keys import REQUIRES_GRAD
+from pullback.dispatch.keys import DUAL, REQUIRES_GRAD
 from pullback.dispatch.modes import is_grad_enabled
 from pullback.errors import AutogradError, InferenceError, InplaceError
 from pullback.tensor.payload import Payload
@@ -52,7 +52,7 @@ def detach(self: Tensor) -> Tensor:
 
 
 def detach_(self: Tensor) -> Tensor:
-    """Cuts the tensor itself from its history."""
+    """Cuts the tensor itself from its history, and from its tangents."""
     if view_of(self) is not None:
         raise InplaceError(
             "Can't detach views in-place: the base would keep its history; use detach()"
@@ -64,7 +64,10 @@ def detach_(self: Tensor) -> Tensor:
         lists.detached.add(number)
         self._edge = None
         meta_of(self).detached = (ref(lists), number, next_sequence_number())
-    self._flags &= ~REQUIRES_GRAD
+    if self._flags & DUAL:
+        meta = meta_of(self)
+        meta.tangents = meta.carried = None
+    self._flags &= ~(REQUIRES_GRAD | DUAL)
     return self
 
 
