@@ -199,10 +199,15 @@ class GraphTask:
 
     def announce(self) -> None:
         """Makes this the pass that the thread is in, for code of the user's that is to run."""
-        self.before = state = get_state()
+        self.before = self._enter()
+
+    def _enter(self) -> State:
+        """Makes this the pass that the thread is in; returns the state to come back to."""
+        state = get_state()
         set_graph_task(self)
         # What formulas make and write to is no business of the transforms around the pass.
         set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
+        return state
 
     def withdraw(self) -> None:
         """Ends what ``announce`` began, if it did."""
@@ -218,13 +223,10 @@ class GraphTask:
 
     def run_openly(self, outer: GraphTask | None, begin: Callable[[], Progress]) -> None:
         """Runs the pass, or what is left of it, as the one that this thread is in."""
-        state = get_state()
         if outer is not None:
             self.depth = outer.depth + 1
-        set_graph_task(self)
+        state = self._enter()
         try:
-            # What formulas make and write to is no business of the transforms around the pass.
-            set_state(with_grad_mode(state, self.create_graph, end=TRANSFORM))
             if self.depth % _LEVELS_PER_THREAD == _LEVELS_PER_THREAD - 1:
                 _run_in_thread(self._run_rest, begin())
             else:

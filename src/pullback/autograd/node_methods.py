@@ -131,17 +131,15 @@ class _Saved:
 
 def _held(node: Node, name: str) -> tuple[Any, Any]:
     """A saved value and the version that it had; None for a result of the node itself."""
-    value = getattr(node, name, None)
+    held = getattr(node, name, None)
+    is_bare = type(held) is np.ndarray
     if name in node._inputs:
         value, expected = saved_input(node, name)
-        if type(getattr(node, name, None)) is np.ndarray:  # if the tensor is alive, that is meant
-            tensor = _living(value._array, value._edge)
-            value = value if tensor is None else tensor
-        return value, expected
-    if type(value) is np.ndarray:
-        tensor = _living(value, node)
-        if tensor is not None:
-            version_of(tensor)  # who writes to what is shown must be noticed by other nodes too
+        tensor = _living(held, value._edge) if is_bare else None
+        return value if tensor is None else tensor, expected  # if it is alive, that is meant
+    tensor = _living(held, node) if is_bare else None
+    if tensor is not None:
+        version_of(tensor)  # who writes to what is shown must be noticed by other nodes too
     return saved_output(node, name), getattr(node, name + "_v", None)
 
 

@@ -31,7 +31,7 @@ def emit_node(op: Emitted) -> str:
     saved = op.saved("inputs") + op.saved("outputs")
     tensors = [s.name for s in saved if is_tensor(s.type) or is_tensor_list(s.type)]
     versions = [f"{s.name}_v" for s in op.saved("inputs") if s.name in tensors]
-    counted = [s.name for s in op.saved("outputs") if s.name in tensors and _is_plain(op)]
+    results = [s.name for s in op.saved("outputs") if s.name in tensors and _is_plain(op)]
     slots = sorted([*(s.name for s in saved), *versions])
     if _returns_list(op):
         slots.append("_outputs")  # as many as the list has tensors
@@ -45,8 +45,8 @@ def emit_node(op: Emitted) -> str:
     if tensors:
         names = [quoted(name) for name in tensors]
         text += indent(wrapped_call("_saves_tensors = (", names, _end(names), 4)) + "\n"
-    if counted:
-        names = [quoted(name) for name in counted]
+    if results:
+        names = [quoted(name) for name in results]
         text += indent(wrapped_call("_saves_results = (", names, _end(names), 4)) + "\n"
     if any(place_of(op, attribute) is not None for attribute in saved):
         names = [quoted(a.name) for a in op.differentiable]
