@@ -55,6 +55,7 @@ __all__ = [
     "node_of",
     "numbered_by",
     "output_of",
+    "set_traits",
 ]
 
 
@@ -236,6 +237,7 @@ class Node:
     # its own, ``run_on``, for passes that let it see the other gradients on their way.
     _is_direct: ClassVar[bool] = False
     _sees_buffers: ClassVar[bool] = False
+    _traits: ClassVar[tuple[Any, ...]]  # what the engine reads of every class, see ``set_traits``
     # Whether it is a write that leaves nothing of the old value, whose gradient then is zero.
     _erases: ClassVar[bool] = False
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.
@@ -359,6 +361,13 @@ class ManyEdges(OperatorNode):
     """The node of an operator of more tensors, or of a list of them."""
 
     __slots__ = ("_edges",)
+
+
+def set_traits(cls: type[Node]) -> None:
+    """Puts what the engine asks of each node into one tuple: ``run`` if nothing stands against it,
+    whether its results are exact, alike and new, and how many edges have slots."""
+    run = cls.run if cls._is_direct else None
+    cls._traits = (run, cls._is_exact, cls._is_alike, cls._makes_new, cls._arity)
 
 
 def freed_error(node: Node) -> GraphFreedError:

@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import FREED, Node
+from pullback.autograd.node import FREED, Node, set_traits
 from pullback.autograd.saved import (
     SavedOutput,
     load_output_tensor,
@@ -151,8 +151,9 @@ def _living(array: Any, edge: Any) -> Tensor | None:
     return None
 
 
-def _show_saved(cls: type[Node]) -> None:
-    """Gives a new class of nodes the attributes for what it saves."""
+def _complete(cls: type[Node]) -> None:
+    """Gives a new class of nodes its traits, and the attributes for what it saves."""
+    set_traits(cls)
     for name in cls.__dict__.get("_saves", ()):
         setattr(cls, _SAVED + name, _Saved(name, False))
         setattr(cls, _RAW + name, _Saved(name, True))
@@ -187,7 +188,7 @@ def attach_methods() -> None:
     """Gives ``Node`` everything above, and its subclasses what they save."""
     members = {
         "_input_metadata": property(_input_metadata),
-        "__init_subclass__": classmethod(_show_saved),
+        "__init_subclass__": classmethod(_complete),
         "__call__": _call,
         "register_hook": register_hook,
         "register_prehook": register_prehook,
@@ -196,5 +197,5 @@ def attach_methods() -> None:
         setattr(Node, name, member)
     known = [Node]
     for cls in known:  # grows
-        _show_saved(cls)
+        _complete(cls)
         known += cls.__subclasses__()

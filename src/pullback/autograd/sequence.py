@@ -7,7 +7,6 @@ Leaves come last, which only a hook could notice, so the loop ends at the first 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
@@ -21,8 +20,6 @@ from pullback.autograd.running import NeedsPassError
 from pullback.autograd.traversal import count_dependencies
 
 __all__ = ["run_in_sequence"]
-
-_add_to: Callable[[Any, Any], Any] = operator.iadd
 
 
 def run_in_sequence(
@@ -55,13 +52,16 @@ def run_in_sequence(
         node = heappop(heap)[1]
         grad = buffers.pop(node)
         while True:
-            is_exact = node._is_exact
+            # All kinds of nodes come by, so Python's memory of where an attribute stands never
+            # fits, and each takes as long as some arithmetic: a class has its own in one tuple.
+            run, is_exact, is_alike, makes_new, arity = node._traits
             try:
-                if node._rare is not None and type(node._rare) is not list:
+                rare = node._rare
+                if rare is not None and type(rare) is not list:
                     raise NeedsPassError  # it has hooks
-                if grad is not None and (
-                    node._is_direct or (announce is None and not node._sees_buffers)
-                ):
+                if run is not None and grad is not None:
+                    results = run(node, arrays, grad, keep)
+                elif announce is None and not node._sees_buffers and grad is not None:
                     results = node.run(arrays, grad, keep)
                 else:
                     is_exact = False
@@ -81,82 +81,100 @@ def run_in_sequence(
                 _finish_leaves(leaves, buffers, owned, needed)
                 raise
             following: Any = None  # a node
-            if is_exact and needed is None:
-                following = node._edge0  # the only one
-            if following is not None and following._is_single and following not in buffers:
-                grad = results[0]
+            turn = 0  # its place in the heap, if it has to go there
+            one = two = edges = None
+            if arity:
+                one = node._edge0
+                if arity == 2:
+                    two = node._edge1
+                elif (
+                    is_exact
+                    and needed is None
+                    and one is not None
+                    and one._is_single
+                    and one not in buffers
+                ):
+                    following, grad, turn, results = one, results[0], -one._seq, ()
             else:
-                following = None
-                # Nodes share the tuple of a shape, so equal ones are mostly known without a look.
-                shape, dtype = node._shape if node._is_alike else False, node._dtype
-                arity = node._arity
-                if arity == 1:
-                    edges: tuple[Any, ...] = (node._edge0,)
+                edges = iter(node._edges)
+            # Nodes share the tuple of a shape, so equal ones are mostly known without a look.
+            if results:
+                shape, dtype = node._shape if is_alike else False, node._dtype
+            for part in results:  # may be fewer than edges
+                if edges is None:
+                    target, one = one, two
                 else:
-                    edges = (node._edge0, node._edge1) if arity else node._edges
-                for target, part in zip(edges, results):  # noqa: B905 - may be ()
-                    if target is None or (needed is not None and node_of(target) not in needed):
-                        continue
-                    if (
-                        target._shape is not shape or target._dtype is not dtype or part is None
-                    ) and (
-                        part is None
-                        or part.dtype is not target._dtype
-                        or part.shape != target._shape  # several outputs have a tuple of shapes
-                    ):
-                        number = 0
-                        if type(target) is Output:
-                            number, target = target.number, target.node
-                        if target is following:
-                            buffers[target], following = grad, None
+                    target = next(edges, None)
+                if target is None or (needed is not None and node_of(target) not in needed):
+                    continue
+                if (target._shape is not shape or target._dtype is not dtype or part is None) and (
+                    part is None
+                    or part.dtype is not target._dtype
+                    or part.shape != target._shape  # several outputs have a tuple of shapes
+                ):
+                    number = 0
+                    if type(target) is Output:
+                        number, target = target.number, target.node
+                    if target is following:
+                        buffers[target], following = grad, None
+                        heappush(heap, (turn, target))
+                    if type(part) is Part:
+                        is_new = receive_part(arrays, buffers, owned, target, number, part)
+                    else:
+                        fit = fitted(arrays, node, target, number, part)
+                        is_new = receive(buffers, target, number, fit)
+                        if is_new and fit is not part and is_whole(target, fit):
+                            owned.add(target)  # nobody has seen what was made to fit
+                    if is_new:
+                        if type(target) is AccumulateGrad:
+                            leaves.append(target)
+                            is_watched = is_watched or target.is_watched
+                        else:
                             heappush(heap, (-target._seq, target))
-                        if type(part) is Part:
-                            is_new = receive_part(arrays, buffers, owned, target, number, part)
-                        else:
-                            fit = fitted(arrays, node, target, number, part)
-                            is_new = receive(buffers, target, number, fit)
-                            if is_new and fit is not part and is_whole(target, fit):
-                                owned.add(target)  # nobody has seen what was made to fit
-                        if is_new:
-                            if type(target) is AccumulateGrad:
-                                leaves.append(target)
-                                is_watched = is_watched or target.is_watched
-                            else:
-                                heappush(heap, (-target._seq, target))
-                    elif target is following:
-                        grad = _add_to(part, grad) if node._makes_new else grad + part
-                    elif target in buffers:
-                        held = buffers[target]
-                        if held is None:
-                            buffers[target] = part
-                        elif target in owned:
-                            buffers[target] += part  # a number is replaced, an array written to
-                        else:
-                            # The first two are ours to write to if they are new; their sum is.
-                            total = _add_to(part, held) if node._makes_new else held + part
-                            buffers[target] = total
-                            owned.add(target)
-                    elif type(target) is AccumulateGrad:
-                        leaves.append(target)
-                        is_watched = is_watched or target.is_watched
+                elif target is following:
+                    if makes_new:
+                        part += grad
+                        grad = part
+                    else:
+                        grad = grad + part
+                elif target in buffers:
+                    held = buffers[target]
+                    if held is None:
                         buffers[target] = part
-                        if node._makes_new:
-                            owned.add(target)
-                    elif following is None:
-                        following, grad = target, part
-                    elif target._seq > following._seq:  # then it is its turn before the other
+                    elif target in owned:
+                        held += part  # a number is replaced, an array written to
+                        buffers[target] = held
+                    else:
+                        # The first two are ours to write to if they are new; their sum is.
+                        if makes_new:
+                            part += held
+                            buffers[target] = part
+                        else:
+                            buffers[target] = held + part
+                        owned.add(target)
+                elif type(target) is AccumulateGrad:
+                    leaves.append(target)
+                    is_watched = is_watched or target.is_watched
+                    buffers[target] = part
+                    if makes_new:
+                        owned.add(target)
+                else:
+                    place = -target._seq
+                    if following is None:
+                        following, grad, turn = target, part, place
+                    elif place < turn:  # then it is its turn before the other
                         buffers[following] = grad
-                        heappush(heap, (-following._seq, following))
-                        following, grad = target, part
+                        heappush(heap, (turn, following))
+                        following, grad, turn = target, part, place
                     else:
                         buffers[target] = part
-                        heappush(heap, (-target._seq, target))
-                if following is None:
-                    break
+                        heappush(heap, (place, target))
+            if following is None:
+                break
             node = following
-            if is_watched or (heap and heap[0][0] < -node._seq):
+            if is_watched or (heap and heap[0][0] < turn):
                 buffers[node] = grad
-                heappush(heap, (-node._seq, node))
+                heappush(heap, (turn, node))
                 break
     if is_watched:
         return [*leaves, *[node for _, node in heap]], []
