@@ -310,6 +310,7 @@ class AddBackward0(TwoEdges):
 
     __slots__ = ()
     _is_alike = True
+    _only_sums = True
 
     def backward(node, xp, grad):
         if grad is None:
@@ -2975,6 +2976,7 @@ class SubBackward0(TwoEdges):
 
     __slots__ = ()
     _is_alike = True
+    _only_sums = True
 
     def backward(node, xp, grad):
         if grad is None:

@@ -483,7 +483,11 @@ class MatmulBackward0(TwoEdges):
                 self = self._array
             elif type(self) is not ndarray or node._edge0._rare is not None:
                 self = input_array(node, "self")
-            grad_of_other = xp.matmul_to_second(grad, self, other_shape)
+            grad_of_other = (
+                xp.matmul_to_second(grad, self, other_shape)
+                if grad.size < PRODUCT
+                else xp.second_factor_to(grad, self, other_shape, to_other)
+            )
         else:
             grad_of_other = None
         if to_self is not None:
@@ -496,7 +500,11 @@ class MatmulBackward0(TwoEdges):
                 other = other._array
             elif type(other) is not ndarray or node._edge1._rare is not None:
                 other = input_array(node, "other")
-            grad_of_self = xp.matmul_to_first(grad, self_shape, other)
+            grad_of_self = (
+                xp.matmul_to_first(grad, self_shape, other)
+                if grad.size < PRODUCT
+                else xp.first_factor_to(grad, self_shape, other, to_self)
+            )
         else:
             grad_of_self = None
         if not keep:

@@ -15,6 +15,7 @@ import numpy as np
 from pullback.autograd.namespaces import Namespace, arrays
 from pullback.autograd.node import Node, edge_to, output_of
 from pullback.autograd.part import Part
+from pullback.autograd.summed import Summed
 from pullback.kernels.broadcasting import sum_all
 
 __all__ = ["Buffers", "fitted", "is_whole", "receive", "receive_part"]
@@ -47,6 +48,8 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
     if grad is None:
         return None
     shape, dtype = output_of(target, number)
+    if type(grad) is Summed and grad.shape != shape:
+        grad = grad.total
     if grad.dtype is dtype:
         if grad.shape == shape:
             return grad
@@ -89,6 +92,9 @@ def receive_part(
         whole = fitted(xp, target, target, number, part.whole())
         return receive(buffers, target, number, whole)
     is_new = target not in buffers
+    if type(held) is Summed:
+        buffers[target] = held + part.whole()
+        return False
     if held is None:
         buffers[target] = part.whole()
     else:

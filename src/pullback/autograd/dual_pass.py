@@ -21,6 +21,7 @@ from pullback.autograd.node import Edge, HookLists, Node, ends_of, node_of, outp
 from pullback.autograd.part import Part
 from pullback.autograd.pushed import ClosedLevel
 from pullback.autograd.rows import DeclinedError, Rows, rows
+from pullback.autograd.summed import begin_whole, end_whole
 from pullback.autograd.traversal import is_in_order
 from pullback.dispatch.keys import REQUIRES_GRAD
 from pullback.kernels.quiet import begin_quiet, end_quiet
@@ -120,12 +121,13 @@ def run_for_tangents(root: Edge, level: ClosedLevel) -> Buffers | None:
     nobody has to look for the next one. A straight node gets the tangent of a gradient instead of
     the gradient, or nothing where there is none. Rows and arrays alike go through steady nodes.
     """
-    quiet = begin_quiet()
+    quiet, whole = begin_quiet(), begin_whole()
     try:
         found, done = _run_for_tangents(root, level.kinds, Duals(level))
     except Exception:  # as above
         return None
     finally:
+        end_whole(whole)
         end_quiet(quiet)
     for node in done:
         if node._saves_tensors:

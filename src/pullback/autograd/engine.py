@@ -40,6 +40,7 @@ from pullback.autograd.payload_nodes import any_marked, marked
 from pullback.autograd.running import current_graph_task, set_graph_task
 from pullback.autograd.samples import settled
 from pullback.autograd.sequence import run_in_sequence
+from pullback.autograd.summed import require_whole
 from pullback.autograd.traversal import count_dependencies, is_in_order, needed_nodes
 from pullback.autograd.turns import give_back, take
 from pullback.dispatch.modes import (
@@ -295,6 +296,7 @@ class GraphTask:
         )
         hooks = node._hooks
         if hooks is not None or isinstance(node, AccumulateGrad):
+            require_whole(node, grad)
             grads = run_tensor_hooks(xp, node, grads)
         if node in self.captures:
             for number, place in self.captures[node]:

@@ -20,6 +20,7 @@ from pullback.autograd.saved import (
     load_output_tensor,
     load_tensor,
 )
+from pullback.autograd.summed import Summed, sums_of
 from pullback.dispatch.modes import INFERENCE, TRANSFORM, get_state, is_grad_enabled
 from pullback.dispatch.table import ENTRIES, OperatorEntry
 from pullback.errors import AutogradError, InferenceError
@@ -197,13 +198,34 @@ class _Arrays(Namespace):
     def grad_to(self, grad: Any, target: Any) -> Any:
         """A gradient summed to the shape of a node, where that is known to be possible."""
         shape = target._shape
-        if not target._is_single or axes_to(grad.shape, shape) is None:
+        if type(grad) is Summed or not target._is_single or axes_to(grad.shape, shape) is None:
             return grad  # left to the engine
         return self.sum_to(grad, shape, str)
 
     def product_to(self, grad: Any, factor: Any, target: Any) -> Any:
         """The product, summed to the shape of a node where that is done best without making it."""
-        return product_to(grad, factor, target._shape) if target._is_single else grad * factor
+        if not target._is_single:
+            return grad * factor
+        shape = target._shape
+        sums = sums_of(target, grad, factor)
+        product = product_to(grad, factor, sums or shape)
+        return Summed(product, shape) if sums and product.shape == sums else product
+
+    def first_factor_to(self, grad: Any, shape: tuple[int, ...], other: Any, target: Any) -> Any:
+        """``matmul_to_first``, of a gradient that is summed first where a node sums its rows."""
+        sums = sums_of(target, grad, other)
+        if sums is None or sums != (*shape[:-2], 1, *shape[-1:]) or 1 in (len(shape), other.ndim):
+            return self.matmul_to_first(grad, shape, other)
+        total = self.matmul_to_first(_reduce(grad, -2, None, None, True), sums, other)
+        return Summed(self.sum_to(total, sums, str), shape)
+
+    def second_factor_to(self, grad: Any, self_: Any, shape: tuple[int, ...], target: Any) -> Any:
+        """``matmul_to_second``, of a gradient that is summed first where a node sums columns."""
+        sums = sums_of(target, grad, self_)
+        if sums is None or sums != (*shape[:-1], 1) or 1 in (len(shape), self_.ndim):
+            return self.matmul_to_second(grad, self_, shape)
+        total = self.matmul_to_second(_reduce(grad, -1, None, None, True), self_, sums)
+        return Summed(self.sum_to(total, sums, str), shape)
 
     twice_product = staticmethod(twice_product)
 

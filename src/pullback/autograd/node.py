@@ -238,6 +238,8 @@ class Node:
     _is_direct: ClassVar[bool] = False
     _sees_buffers: ClassVar[bool] = False
     _traits: ClassVar[tuple[Any, ...]]  # what the engine reads of every class, see ``set_traits``
+    # Whether it hands its gradient on as it is, or negated, summed to the shape of an operand.
+    _only_sums: ClassVar[bool] = False
     # Whether it is a write that leaves nothing of the old value, whose gradient then is zero.
     _erases: ClassVar[bool] = False
     # Operators narrow a complex gradient to a real input by themselves; user code must do it.

@@ -225,6 +225,8 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
         return _product(grad, factor)
     if grad.dtype.char not in _REAL or getattr(factor, "dtype", None) != grad.dtype:
         return grad * factor
+    if _is_constant(factor.shape, grad.ndim, axes):
+        return (np.add.reduce(grad, axes, keepdims=True) * factor).reshape(shape)
     if len(axes) == grad.ndim:
         factor = np.broadcast_to(factor, grad.shape)
         return _along_rows(grad.reshape(-1), factor.reshape(-1)).reshape(shape)
@@ -239,6 +241,16 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
     total = np.einsum(grad, every, factor, every[grad.ndim - factor.ndim :], kept)
     outer = tuple(place for place, axis in enumerate(kept) if axis in axes)
     return (np.add.reduce(total, outer) if outer else total).reshape(shape)
+
+
+def _is_constant(shape: _Shape, ndim: int, axes: tuple[int, ...]) -> bool:
+    """Whether what has a shape is the same everywhere along some of the axes of something larger.
+
+    >>> _is_constant((3,), 2, (0,)), _is_constant((3,), 2, (1,))
+    (True, False)
+    """
+    lead = ndim - len(shape)
+    return lead >= 0 and all(axis < lead or shape[axis - lead] == 1 for axis in axes)
 
 
 def twice_product(grad: _Array, factor: _Array) -> Any:

@@ -14,6 +14,7 @@ from pullback.codegen.emit.run import (
     is_alike,
     is_exact,
     makes_new,
+    only_sums,
     place_of,
 )
 from pullback.codegen.emit.source import docstring, indent, quoted, tuple_text, wrapped_call
@@ -62,6 +63,8 @@ def emit_node(op: Emitted) -> str:
         text += "    _is_alike = True\n"
     if runs and makes_new(op):
         text += "    _makes_new = True\n"
+    if runs and only_sums(op):
+        text += "    _only_sums = True\n"
     if (
         op.inplace
         and arity_of(op)

@@ -24,11 +24,13 @@ __all__ = [
     "is_alike",
     "is_exact",
     "makes_new",
+    "only_sums",
     "place_of",
 ]
 
 _MOST_SLOTS = 2  # the classes of nodes with edges in slots
-_PRODUCTS = {"matmul_to_first", "matmul_to_second"}
+# Each with what sums the gradient first, where that is all that is wanted of the product.
+_PRODUCTS = {"matmul_to_first": "first_factor_to", "matmul_to_second": "second_factor_to"}
 _KEEP_DTYPE = {"conj", "cos", "cosh", "exp", "sin", "sinh"}
 
 
@@ -83,6 +85,12 @@ def _is_new(formula: str) -> bool:
     if isinstance(body, ast.Call):
         return ast.unparse(body.func) in _PRODUCTS
     return isinstance(body, ast.BinOp | ast.UnaryOp)
+
+
+def only_sums(op: Emitted) -> bool:
+    """Whether gradients are the one that came in, or its negative, before they are fitted."""
+    formulas = {derivative.formula for derivative in op.derivatives}
+    return arity_of(op) == _MOST_SLOTS and is_alike(op) and formulas <= {"grad", "-grad"}
 
 
 def is_exact(op: Emitted) -> bool:
@@ -194,6 +202,8 @@ def _gradient(
     names = derivative.var_names
     if "elementwise" in op.function.tags and len(names) == 1:
         formula = _summed(formula, f"to_{names[0]}")
+    elif formula.partition("(")[0].removeprefix("xp.") in _PRODUCTS:
+        formula = _summed_product(formula, f"to_{names[0]}")
     if len(names) > 1:
         lines = []
         if "grad_input_mask" in formula:
@@ -225,6 +235,17 @@ def _summed(formula: str, target: str) -> str:
     if factor != formula and factor.removesuffix(".conjugate()").isidentifier():
         return f"{formula} if grad.size < PRODUCT else xp.product_to(grad, {factor}, {target})"
     return formula
+
+
+def _summed_product(formula: str, target: str) -> str:
+    """A formula of a product of matrices, told where its gradient goes if it is large.
+
+    >>> _summed_product("xp.matmul_to_first(grad, self_shape, other)", "to_self").split(" else ")[1]
+    'xp.first_factor_to(grad, self_shape, other, to_self)'
+    """
+    name = formula.partition("(")[0].removeprefix("xp.")
+    early = formula.replace(name, _PRODUCTS[name]).removesuffix(")")
+    return f"{formula} if grad.size < PRODUCT else {early}, {target})"
 
 
 def _square(op: Emitted, saved: list[SavedAttribute]) -> list[str]:
