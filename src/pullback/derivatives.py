@@ -280,13 +280,13 @@ def hvp(func: _Function, argnums: int = 0) -> _Function:
             given[place] = parts[0] if spec is pytree.LEAF else pytree.unflatten(spec, parts)
             return func(*given, **kwargs)
 
-        products = curvature(value, leaves, direction)
-        if products is not None and call is None:
-            product = products[0]
+        found = curvature(value, leaves, direction)
+        if found is not None and call is None:
+            (product,) = found[1]
             return product if type(argument) is Tensor else _back(product, type(argument))
         call = _Call("hvp", argnums, args[:-1]) if call is None else call
-        if products is not None:
-            return call.like_arguments(pytree.unflatten(spec, products), argnums)
+        if found is not None:
+            return call.like_arguments(pytree.unflatten(spec, found[1]), argnums)
         arguments = call.args
 
         def slope(value: Any) -> Any:

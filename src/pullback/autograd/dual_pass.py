@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Any
 
 from pullback.autograd.accumulate import AccumulateGrad
@@ -120,43 +121,37 @@ def run_for_tangents(root: Edge, level: ClosedLevel) -> Buffers | None:
     As ``run_on_duals``, where the level knows every node and in which order they were recorded: so
     nobody has to look for the next one. A straight node gets the tangent of a gradient instead of
     the gradient, or nothing where there is none. Rows and arrays alike go through steady nodes.
+    The graph dies with the function's result, so nothing is released.
     """
     quiet, whole = begin_quiet(), begin_whole()
     try:
-        found, done = _run_for_tangents(root, level.kinds, Duals(level))
+        return _run_for_tangents(root, level.kinds, len(level.inputs), Duals(level))
     except Exception:  # as above
         return None
     finally:
         end_whole(whole)
         end_quiet(quiet)
-    for node in done:
-        if node._saves_tensors:
-            node.release()
-    return found
 
 
 def _run_for_tangents(
-    root: Edge, kinds: dict[Any, bool | None], xp: Duals
-) -> tuple[Buffers, list[Node]]:
-    """The pass itself."""
+    root: Edge, kinds: dict[Any, bool | None], inputs: int, xp: Duals
+) -> Buffers:
+    """The pass itself, through all nodes but those of the inputs, which came first."""
     kind_of = kinds.get
     buffers: Buffers = {}
-    done: list[Node] = []
+    arrived = buffers.get
     first, number = ends_of(root)
     if first is None or first not in kinds:
         raise DeclinedError("a node that the level does not know")
-    is_cut = kinds[first]  # whether something has been left out, because it has no tangent
-    if not is_cut:
-        receive(buffers, first, number, xp.seed(*output_of(first, number)))
-    for node, is_straight in reversed(kinds.items()):
-        if node not in buffers:
-            continue
-        if is_straight and type(node) is AccumulateGrad:
-            break  # the inputs came first
-        if type(node._rare) is HookLists:
+    if not kinds[first]:  # else nothing that arrives there has a tangent
+        receive(buffers, first, number, arrays.seed(*output_of(first, number)))
+    for node, is_straight in islice(reversed(kinds.items()), len(kinds) - inputs):
+        if type(node._rare) is HookLists:  # also of a node that is left out
             raise DeclinedError("code of the user's")
-        grad = buffers.pop(node)
-        done.append(node)
+        grad = arrived(node)
+        if grad is None:
+            continue
+        del buffers[node]
         if is_straight is None or type(grad) is Dual:
             results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
         elif type(grad) is Rows:
@@ -182,19 +177,19 @@ def _run_for_tangents(
                 if goes_straight:
                     part = shown
             elif goes_straight and not is_straight:
-                is_cut = True
-                continue
+                continue  # a gradient without a tangent
             if shown.dtype is not target._dtype or shown.shape != target._shape:
                 target, number = ends_of(target)
                 part = _fitted(xp, node, target, number, part)
                 if target._outputs != 1:
                     receive(buffers, target, number, part)
                     continue
-            held = buffers.get(target)
+            held = arrived(target)
             buffers[target] = part if held is None else held + part
-    if any(map(_is_watched, kinds if is_cut else buffers)):
-        raise DeclinedError("hooks")
-    return buffers, done
+    for leaf in islice(kinds, inputs):
+        if leaf.is_watched:
+            raise DeclinedError("hooks")
+    return buffers
 
 
 def _fitted(xp: Duals, source: Node, target: Node, number: int, part: Any) -> Any:
@@ -207,11 +202,6 @@ def _fitted(xp: Duals, source: Node, target: Node, number: int, part: Any) -> An
     elif type(part) is Rows:
         space = rows
     return fitted(space, source, target, number, part)
-
-
-def _is_watched(node: Any) -> bool:
-    """Whether somebody would see what arrives at a node."""
-    return node.is_watched if isinstance(node, AccumulateGrad) else node._hooks is not None
 
 
 def _is_asked_for(leaf: Any, targets: Container[Node]) -> bool:

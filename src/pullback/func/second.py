@@ -15,8 +15,9 @@ import numpy as np
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
+from pullback.autograd.buffers import Buffers
 from pullback.autograd.dual_pass import run_for_tangents
-from pullback.autograd.level import in_forward_mode
+from pullback.autograd.level import process_levels
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.pull import Alias, Pull
 from pullback.autograd.pushed import ClosedLevel, LeaveError, known
@@ -34,34 +35,35 @@ _INPUT_FLAGS = CPU_FLAGS | REQUIRES_GRAD | DUAL
 
 def curvature(
     call: Callable[[list[Tensor]], Any], leaves: Sequence[Tensor], vectors: Sequence[Tensor]
-) -> list[Tensor] | None:
-    """The Hessian of a scalar function times a vector, which like the argument is a list of parts.
+) -> tuple[Tensor, list[Tensor]] | None:
+    """What a scalar function returns, and its Hessian times a vector; both are lists of parts.
 
     None where that takes the general way: the function then has to run again.
     """
-    if not _is_plain((*leaves, *vectors)):
+    if not (_is_plain(leaves) and _is_plain(vectors)):
         return None
     tangents = []
     for leaf, vector in zip(leaves, vectors, strict=True):
-        array = vector._array
-        if array.strides != leaf._array.strides:
+        like, array = leaf._array, vector._array
+        if array.strides != like.strides:
             array = beside(leaf, vector)._array
-        tangents.append(array.astype(leaf._array.dtype, copy=False))
+        tangents.append(array if array.dtype is like.dtype else array.astype(like.dtype))
     return _run(call, leaves, tangents, ClosedLevel(arrays))
 
 
 def curvatures(
     call: Callable[[list[Tensor]], Any], leaves: Sequence[Tensor], vectors: Sequence[Tensor]
 ) -> list[Tensor] | None:
-    """The same for many vectors at once, which the first axis of `vectors` counts."""
-    if not _is_plain((*leaves, *vectors)) or not len(vectors[0]._array):
+    """The products with many vectors at once, which the first axis of `vectors` counts."""
+    if not (_is_plain(leaves) and _is_plain(vectors)) or not len(vectors[0]._array):
         return None
-    return _run(call, leaves, [Rows(vector._array) for vector in vectors], ClosedLevel(rows))
+    found = _run(call, leaves, [Rows(vector._array) for vector in vectors], ClosedLevel(rows))
+    return None if found is None else found[1]
 
 
 def _is_plain(tensors: Sequence[Tensor]) -> bool:
     """Whether there is nothing but real arrays, and nobody outside who could want more."""
-    if get_state().modes or in_forward_mode() or is_anomaly_enabled():
+    if get_state().modes or process_levels or is_anomaly_enabled():
         return False
     for tensor in tensors:
         if tensor._flags != CPU_FLAGS or tensor._array.dtype.kind != "f":
@@ -74,24 +76,22 @@ def _run(
     leaves: Sequence[Tensor],
     tangents: Sequence[Any],
     level: ClosedLevel,
-) -> list[Tensor] | None:
-    """The tangents of the gradients."""
+) -> tuple[Tensor, list[Tensor]] | None:
+    """The value, and the tangents of the gradients."""
     inputs: list[_Input] = []
     with level:
-        given = []
         for leaf, tangent in zip(leaves, tangents, strict=True):
-            made = _Input(leaf, tangent, level)
-            inputs.append(made)
-            given.append(made.tensor)
+            inputs.append(_Input(leaf, tangent, level))
         try:
-            products = _products(call(given), inputs, level)
+            value = call([made.tensor for made in inputs])
+            products = _products(value, inputs, level)
         except (Exception, LeaveError):  # an error of the function's comes again
             products = None
     for made in inputs:
         made.end()
     if products is None or level.is_left:  # which the function may have caught, and gone on
         return None
-    return [fresh(array) for array in products]
+    return value, [fresh(array) for array in products]
 
 
 class _Input(Alias):
@@ -121,7 +121,7 @@ def _products(result: Any, inputs: list[_Input], level: ClosedLevel) -> list[Any
         return None
     found = run_for_tangents(edge, level)
     if found is not None:
-        return _owned([found.get(made.node) for made in inputs], inputs)
+        return _owned(found, inputs)
     if level.xp is not arrays:
         return None
     pull = Pull([result], inputs)
@@ -135,17 +135,19 @@ def _products(result: Any, inputs: list[_Input], level: ClosedLevel) -> list[Any
     ]
 
 
-def _owned(found: list[Any], inputs: list[_Input]) -> list[Any]:
+def _owned(found: Buffers, inputs: list[_Input]) -> list[Any]:
     """Tangents in memory of their own: no input's and, as those of a sum would have, no other's."""
-    taken = [made.array for made in inputs]
-    products = []
-    for made, tangent in zip(inputs, found, strict=True):
+    products: list[Any] = []
+    for made in inputs:
+        tangent = found.get(made.node)
         if tangent is None:
-            product = np.zeros_like(made.array)
-        else:
-            product = tangent.array if type(tangent) is Rows else np.asarray(tangent)
-            if product.base is not None or any(product is other for other in taken):
-                product = product.copy()
-        taken.append(product)
-        products.append(product)
+            products.append(np.zeros_like(made.array))
+            continue
+        product = tangent.array if type(tangent) is Rows else np.asarray(tangent)
+        is_taken = product.base is not None
+        for other in inputs:
+            is_taken = is_taken or product is other.array
+        for taken in products:
+            is_taken = is_taken or product is taken
+        products.append(product.copy() if is_taken else product)
     return products
