@@ -11,6 +11,7 @@ from pullback.autograd.tensor_data import detach
 from pullback.errors import AutogradError, AutogradUsageError, DerivativeMissingError
 from pullback.func.basis import map_basis, unit_vectors
 from pullback.func.forward import push
+from pullback.func.second import curvatures
 from pullback.tensor.tensor import Tensor
 from pullback.utils import pytree
 
@@ -134,7 +135,11 @@ def hessian(
             [ 0., 12.]])
     """
     _check_strategy("hessian", outer_jacobian_strategy, vectorize)
-    takes_tuple, _ = as_tuple(inputs, "hessian", "inputs")
+    takes_tuple, given = as_tuple(inputs, "hessian", "inputs")
+    if vectorize and not (create_graph or strict):
+        rows = _hessian_in_one_run(func, given)
+        if rows is not None:
+            return rows if takes_tuple else rows[0][0]
 
     def slope(*given: Tensor) -> Any:
         if outer_jacobian_strategy == "forward-mode":
@@ -146,6 +151,25 @@ def hessian(
         return found if takes_tuple else found[0]
 
     return jacobian(slope, inputs, create_graph, strict, vectorize, outer_jacobian_strategy)
+
+
+def _hessian_in_one_run(func: Function, given: Tensors) -> tuple[Tensors, ...] | None:
+    """The Hessian's blocks by one backward pass with all tangents; None if it cannot be had so."""
+    plain = [detach(tensor) for tensor in given]
+    basis = unit_vectors([t.shape for t in plain], [t.dtype for t in plain])
+    found = curvatures(lambda parts: func(*parts), plain, basis)
+    if found is None:
+        return None
+    rows, start = [], 0
+    for tensor in plain:
+        end = start + tensor.size
+        blocks = [
+            tensors.reshape(part[start:end], [*tensor.shape, *other.shape])
+            for part, other in zip(found, plain, strict=True)
+        ]
+        rows.append(tuple(blocks))
+        start = end
+    return tuple(rows)
 
 
 def _required(tensor: Tensor) -> Tensor:

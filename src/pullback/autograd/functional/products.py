@@ -10,13 +10,16 @@ from pullback.autograd.functional.run import (
     Run,
     Tensors,
     check_scalar,
+    checked_inputs,
     independent,
     vectors_of,
     zeros_for,
     zeros_that_require_grad,
 )
 from pullback.autograd.modes import enable_grad
+from pullback.autograd.tensor_data import detach
 from pullback.autograd.view import requires_grad
+from pullback.func.second import curvature
 from pullback.tensor.tensor import Tensor
 
 __all__ = ["hvp", "jvp", "vhp", "vjp"]
@@ -83,6 +86,10 @@ def vhp(
     >>> vhp(lambda x: (x**3).sum(), pb.tensor([1.0, 2.0]), pb.tensor([1.0, 10.0]))
     (tensor(9.), tensor([  6., 120.]))
     """
+    if not (create_graph or strict or v is None):
+        found = _in_one_run("vhp", func, inputs, v)
+        if found is not None:
+            return found
     run = Run("vhp", func, inputs, create_graph, strict)
     check_scalar("vhp", run)
     vectors = vectors_of("vhp", v, run.inputs, run.takes_tuple, "function takes")
@@ -100,13 +107,17 @@ def hvp(
 ) -> tuple[Any, Any]:
     """The value of a scalar function, and the product of its Hessian with a vector.
 
-    The same as ``vhp``, since Hessians are symmetric, computed with one more pass; ``vhp`` is
-    faster.
+    The same as ``vhp``, since Hessians are symmetric. Where the result can be differentiated, or
+    `strict` is asked for, it is computed with one more pass, and ``vhp`` is faster.
 
     >>> import pullback as pb
     >>> hvp(lambda x: (x**3).sum(), pb.tensor([1.0, 2.0]), pb.tensor([1.0, 10.0]))
     (tensor(9.), tensor([  6., 120.]))
     """
+    if not (create_graph or strict or v is None):
+        found = _in_one_run("hvp", func, inputs, v)
+        if found is not None:
+            return found
     run = Run("hvp", func, inputs, create_graph, strict)
     check_scalar("hvp", run)
     vectors = vectors_of("hvp", v, run.inputs, run.takes_tuple, "function takes")
@@ -116,6 +127,27 @@ def hvp(
         pulled = run.gradients(tuple(slopes), dummies, "The jacobian", twice=True)
     found = _pulled_through(pulled, dummies, vectors, create_graph)
     return run.value(), run.finished(run.like_inputs(found))
+
+
+def _in_one_run(
+    name: str, func: Function, inputs: Tensor | Tensors, v: Tensor | Tensors
+) -> tuple[Any, Any] | None:
+    """Value and product by a tangent through one backward pass; None if it takes the general way.
+
+    The function then runs once more.
+    """
+    takes_tuple, given = checked_inputs(name, inputs)
+    vectors = vectors_of(name, v, given, takes_tuple, "function takes")
+    assert vectors is not None
+    found = curvature(
+        lambda parts: func(*parts),
+        [detach(tensor) for tensor in given],
+        [detach(vector) for vector in vectors],
+    )
+    if found is None:
+        return None
+    value, products = found
+    return detach(value), tuple(products) if takes_tuple else products[0]
 
 
 def _pulled_through(

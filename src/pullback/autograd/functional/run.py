@@ -24,6 +24,7 @@ __all__ = [
     "Tensors",
     "as_tuple",
     "check_scalar",
+    "checked_inputs",
     "independent",
     "vectors_of",
     "zeros_for",
@@ -48,13 +49,9 @@ class Run:
         pushed: bool = False,
     ) -> None:
         """`pushed` says that we run inside a transform of our own, which pushes tangents."""
-        if not pushed:
-            forbid_in_transform(
-                f"autograd.functional.{name}", f"use func.{_IN_FUNC.get(name, name)}"
-            )
         self.create_graph = create_graph
         self.strict = strict
-        self.takes_tuple, given = as_tuple(inputs, name, "inputs")
+        self.takes_tuple, given = checked_inputs(name, inputs, pushed=pushed)
         with enable_grad():
             self.inputs = tuple(_own(tensor, create_graph) for tensor in given)
             returned = func(*self.inputs)
@@ -117,6 +114,13 @@ class Run:
 
 
 _IN_FUNC = {"jacobian": "jacrev", "hvp": "jvp of func.grad", "vhp": "vjp of func.grad"}
+
+
+def checked_inputs(name: str, inputs: Any, *, pushed: bool = False) -> tuple[bool, Tensors]:
+    """Whether the inputs are a tuple, and all of them as one; refused inside other transforms."""
+    if not pushed:
+        forbid_in_transform(f"autograd.functional.{name}", f"use func.{_IN_FUNC.get(name, name)}")
+    return as_tuple(inputs, name, "inputs")
 
 
 def independent(what: str, number: int, *, create_graph: bool = False) -> AutogradError:
