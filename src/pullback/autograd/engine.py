@@ -37,6 +37,7 @@ from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node, ends_of, node_of, output_of
 from pullback.autograd.payload_nodes import any_marked, marked
+from pullback.autograd.recorded_sequence import run_on_tensors
 from pullback.autograd.running import current_graph_task, set_graph_task
 from pullback.autograd.samples import settled
 from pullback.autograd.sequence import run_in_sequence
@@ -187,6 +188,11 @@ class GraphTask:
             and (not self.captures or {*map(type, self.captures)} == {AccumulateGrad})
         )
 
+    def _is_on_tensors(self) -> bool:
+        """Whether they do so on tensors, where nothing is asked of the samples of a map."""
+        is_plain = self.xp is tensors and type(self) is GraphTask and not self.payloads
+        return is_plain and is_in_order(self.roots)
+
     def _run_plainly(self, progress: Progress) -> None:
         """Runs the pass without a word, until it meets code of the user's, which could ask."""
         try:
@@ -239,6 +245,8 @@ class GraphTask:
     def _run_rest(self, progress: Progress) -> None:
         if self._is_sequential():
             progress = self._run_in_sequence(progress, None)
+        elif self._is_on_tensors():
+            progress = self._run_on_tensors(progress)
         if progress[0]:
             self._run_when_ready(*progress)
         self.call_back()
@@ -257,6 +265,18 @@ class GraphTask:
                     self.captured[place] = grad
             else:
                 leaf.accumulate(arrays, grad, leaf in owned)
+        return waiting, buffers, owned
+
+    def _run_on_tensors(self, progress: Progress) -> Progress:
+        """The same on tensors."""
+        waiting, buffers, owned = progress
+        waiting, leaves = run_on_tensors(
+            waiting, buffers, self.needed, self.captures, self._ends_at, self.xp, self.retain_graph
+        )
+        for leaf in leaves:
+            grad = buffers.pop(leaf)
+            if leaf not in self.captures or not self._ends_at(leaf, [grad]):
+                leaf.accumulate(self.xp, grad, False)
         return waiting, buffers, owned
 
     def _run_when_ready(
@@ -298,11 +318,8 @@ class GraphTask:
         if hooks is not None or isinstance(node, AccumulateGrad):
             require_whole(node, grad)
             grads = run_tensor_hooks(xp, node, grads)
-        if node in self.captures:
-            for number, place in self.captures[node]:
-                self.captured[place] = grads[number]
-            if not self._leads_on(node):
-                return ()
+        if node in self.captures and self._ends_at(node, grads):
+            return ()
         if hooks is not None:
             grads = run_pre_hooks(xp, node, grads)
         results = node.backward(xp, *grads)
@@ -312,11 +329,13 @@ class GraphTask:
             results = run_post_hooks(xp, node, results, grads)
         return results
 
-    def _leads_on(self, node: Node) -> bool:
-        """Whether something behind a captured node is needed too."""
+    def _ends_at(self, node: Node, grads: list[Any]) -> bool:
+        """Takes what was asked for; says whether nothing behind the node is needed too."""
+        for number, place in self.captures[node]:
+            self.captured[place] = grads[number]
         needed = self.needed
         behind = [node_of(edge) for edge in node._edges]
-        return any(n is not None and (needed is None or n in needed) for n in behind)
+        return not any(n is not None and (needed is None or n in needed) for n in behind)
 
 
 def _run_in_thread(run: Callable[[Progress], None], progress: Progress) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.buffers import Buffers, fitted, is_whole, receive, receive_part
-from pullback.autograd.namespaces import arrays
+from pullback.autograd.namespaces import Namespace, arrays
 from pullback.autograd.node import Node, Output, node_of
 from pullback.autograd.part import Part
 from pullback.autograd.running import NeedsPassError
 from pullback.autograd.traversal import count_dependencies
 
-__all__ = ["run_in_sequence"]
+__all__ = ["finish_leaves", "run_in_sequence"]
 
 
 def run_in_sequence(
@@ -78,7 +78,7 @@ def run_in_sequence(
                 buffers[node] = grad
                 if isinstance(error, NeedsPassError):
                     return [*leaves, node, *[other for _, other in heap]], []
-                _finish_leaves(leaves, buffers, owned, needed)
+                finish_leaves(leaves, buffers, owned, needed, arrays)
                 raise
             following: Any = None  # a node
             turn = 0  # its place in the heap, if it has to go there
@@ -181,8 +181,12 @@ def run_in_sequence(
     return [], leaves
 
 
-def _finish_leaves(
-    leaves: list[AccumulateGrad], buffers: Buffers, owned: set[Node], needed: set[Node] | None
+def finish_leaves(
+    leaves: list[AccumulateGrad],
+    buffers: Buffers,
+    owned: set[Node],
+    needed: set[Node] | None,
+    xp: Namespace,
 ) -> None:
     """Before a pass fails: the leaves that would have got all their gradients by now keep them."""
     if needed is not None:  # then they are results, of which there will be none
@@ -190,7 +194,7 @@ def _finish_leaves(
     left = count_dependencies([node for node in buffers if type(node) is not AccumulateGrad])
     for leaf in leaves:
         if leaf not in left:
-            leaf.accumulate(arrays, buffers.pop(leaf), leaf in owned)
+            leaf.accumulate(xp, buffers.pop(leaf), leaf in owned)
 
 
 def _run_special(node: Node, grad: Any, keep: bool) -> tuple[Any, ...]:
