@@ -133,9 +133,7 @@ def run_for_tangents(root: Edge, level: ClosedLevel) -> Buffers | None:
         end_quiet(quiet)
 
 
-def _run_for_tangents(
-    root: Edge, kinds: dict[Any, bool | None], inputs: int, xp: Duals
-) -> Buffers:
+def _run_for_tangents(root: Edge, kinds: dict[Any, bool | None], inputs: int, xp: Duals) -> Buffers:
     """The pass itself, through all nodes but those of the inputs, which came first."""
     kind_of = kinds.get
     buffers: Buffers = {}

@@ -255,7 +255,7 @@ class GraphTask:
         """Runs nodes by their numbers, then leaves; what is left needs another way."""
         waiting, buffers, owned = progress
         waiting, leaves = run_in_sequence(
-            waiting, buffers, owned, self.needed, self.retain_graph, announce
+            waiting, buffers, owned, self.needed, self.retain_graph, announce, not self.captures
         )
         captures = self.captures
         for leaf in leaves:

@@ -76,7 +76,8 @@ def run_everyday(
         take(root, buffers)
     quiet = begin_quiet()
     try:
-        waiting, leaves = run_in_sequence([root], buffers, owned, needed, keep, announce)
+        rest = run_in_sequence([root], buffers, owned, needed, keep, announce, wanted is None)
+        waiting, leaves = rest
         if waiting:
             rest = tasks[0] if tasks else _begin(tasks, root, keep, wanted, needed)
             rest.run_openly(None, lambda: (waiting, buffers, owned))

@@ -188,6 +188,11 @@ class HookLists:
         self.post: dict[int, Any] = {}
         self.metadata: dict[str, Any] = {}
 
+    @property
+    def are_empty(self) -> bool:
+        """Whether there is no hook to run."""
+        return not (self.tensor or self.retained or self.pre or self.post)
+
 
 class FormerShape(tuple[int, ...]):
     """Of a result whose tensor has changed since: equal to other shapes, but the same as none.

@@ -40,22 +40,20 @@ def run_on_tensors(
         is_watched = _arrive(node, leaves, heap) or is_watched
     while heap and not is_watched:
         node = heappop(heap)[1]
-        if type(node._rare) is HookLists or (isinstance(node, AccumulateGrad) and node.is_watched):
+        if _is_watched(node):
             is_watched = True
             heap.append((0, node))
             break
         grad = buffers.pop(node)
-        if node._outputs == 1:
-            grads = [grad]
-        else:
-            grads = [None] * node._outputs if grad is None else grad
+        grads = [grad] if node._outputs == 1 else (grad or [None] * node._outputs)
         if node in captures and ends_at(node, grads):
             continue
         try:
             results = node.backward(xp, *grads)
         except BaseException:
             buffers[node] = grad
-            finish_leaves(leaves, buffers, set(), needed, xp)
+            if not captures:
+                finish_leaves(leaves, buffers, set(), xp)
             raise
         if not keep:
             node.release()
@@ -76,6 +74,14 @@ def run_on_tensors(
     if is_watched:
         return [*leaves, *[node for _, node in heap]], []
     return [], leaves
+
+
+def _is_watched(node: Node) -> bool:
+    """Whether there are hooks to run before or after a node."""
+    if isinstance(node, AccumulateGrad):
+        return node.is_watched
+    rare = node._rare
+    return type(rare) is HookLists and not rare.are_empty
 
 
 def _arrive(node: Node, leaves: list[AccumulateGrad], heap: list[tuple[int, Any]]) -> bool:

@@ -29,12 +29,14 @@ def run_in_sequence(
     needed: set[Node] | None,
     keep: bool,
     announce: Callable[[], None] | None,
+    writes: bool,
 ) -> tuple[list[Node], list[AccumulateGrad]]:
     """Runs nodes on raw arrays, last recorded first, until something needs more than the order.
 
     Returns the nodes that are left and, if there are none, the leaves that have got gradients.
     Code of the user's can ask for the pass that it is in, so `announce` is called before the first
-    of it; None says that this has been done.
+    of it; None says that this has been done. `writes` says that leaves get their gradients; else
+    these are results.
 
     One round costs as much as everything else in the backward pass of a small operation, so the
     common case stands here in full. The node that comes next keeps its gradient in a local.
@@ -57,7 +59,7 @@ def run_in_sequence(
             run, is_exact, is_alike, makes_new, arity = node._traits
             try:
                 rare = node._rare
-                if rare is not None and type(rare) is not list:
+                if rare is not None and type(rare) is not list and not rare.are_empty:
                     raise NeedsPassError  # it has hooks
                 if run is not None and grad is not None:
                     results = run(node, arrays, grad, keep)
@@ -78,7 +80,8 @@ def run_in_sequence(
                 buffers[node] = grad
                 if isinstance(error, NeedsPassError):
                     return [*leaves, node, *[other for _, other in heap]], []
-                finish_leaves(leaves, buffers, owned, needed, arrays)
+                if writes:
+                    finish_leaves(leaves, buffers, owned, arrays)
                 raise
             following: Any = None  # a node
             turn = 0  # its place in the heap, if it has to go there
@@ -182,15 +185,9 @@ def run_in_sequence(
 
 
 def finish_leaves(
-    leaves: list[AccumulateGrad],
-    buffers: Buffers,
-    owned: set[Node],
-    needed: set[Node] | None,
-    xp: Namespace,
+    leaves: list[AccumulateGrad], buffers: Buffers, owned: set[Node], xp: Namespace
 ) -> None:
     """Before a pass fails: the leaves that would have got all their gradients by now keep them."""
-    if needed is not None:  # then they are results, of which there will be none
-        return
     left = count_dependencies([node for node in buffers if type(node) is not AccumulateGrad])
     for leaf in leaves:
         if leaf not in left:

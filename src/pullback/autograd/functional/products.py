@@ -87,9 +87,9 @@ def vhp(
     (tensor(9.), tensor([  6., 120.]))
     """
     if not (create_graph or strict or v is None):
-        found = _in_one_run("vhp", func, inputs, v)
-        if found is not None:
-            return found
+        at_once = _in_one_run("vhp", func, inputs, v)
+        if at_once is not None:
+            return at_once
     run = Run("vhp", func, inputs, create_graph, strict)
     check_scalar("vhp", run)
     vectors = vectors_of("vhp", v, run.inputs, run.takes_tuple, "function takes")
@@ -115,9 +115,9 @@ def hvp(
     (tensor(9.), tensor([  6., 120.]))
     """
     if not (create_graph or strict or v is None):
-        found = _in_one_run("hvp", func, inputs, v)
-        if found is not None:
-            return found
+        at_once = _in_one_run("hvp", func, inputs, v)
+        if at_once is not None:
+            return at_once
     run = Run("hvp", func, inputs, create_graph, strict)
     check_scalar("hvp", run)
     vectors = vectors_of("hvp", v, run.inputs, run.takes_tuple, "function takes")
