@@ -222,3 +222,26 @@ def test_old_functions_are_welcome(pb):
 
     found = pb.autograd.functional.hessian(lambda x: Square.apply(x).sum(), pb.tensor([1.0, 2.0]))
     assert found.tolist() == [[2.0, 0.0], [0.0, 2.0]]
+
+
+def test_second_derivatives_of_several_inputs(lib):
+    functional = lib.autograd.functional
+    x, y = lib.tensor([1.0, 2.0]), lib.tensor([[3.0, 4.0, 5.0]], requires_grad=True)
+    v, w = lib.tensor([1.0, -1.0]), lib.tensor([[1.0, 0.0, 2.0]])
+
+    def curved(x, y):
+        return (x * x * y.sum()).sum() + (y**3).sum()
+
+    for product in (functional.hvp, functional.vhp):
+        value, found = product(curved, (x, y), (v, w))
+        assert value.item() == 276.0
+        assert listed(found) == ([30.0, -12.0], [[16.0, -2.0, 58.0]])
+        assert not any(tensor.requires_grad for tensor in (value, *found))
+    for vectorize in (False, True):
+        found = functional.hessian(curved, (x, y), vectorize=vectorize)
+        (of_x, mixed), (transposed, of_y) = found
+        assert of_x.tolist() == [[24.0, 0.0], [0.0, 24.0]]
+        assert mixed.tolist() == [[[2.0, 2.0, 2.0]], [[4.0, 4.0, 4.0]]]
+        assert transposed.tolist() == [[[2.0, 4.0], [2.0, 4.0], [2.0, 4.0]]]
+        diagonal = [[[18.0, 0.0, 0.0]], [[0.0, 24.0, 0.0]], [[0.0, 0.0, 30.0]]]
+        assert of_y.tolist() == [diagonal]

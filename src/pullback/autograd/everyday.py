@@ -76,8 +76,8 @@ def run_everyday(
         take(root, buffers)
     quiet = begin_quiet()
     try:
-        rest = run_in_sequence([root], buffers, owned, needed, keep, announce, wanted is None)
-        waiting, leaves = rest
+        left = run_in_sequence([root], buffers, owned, needed, keep, announce, wanted is None)
+        waiting, leaves = left
         if waiting:
             rest = tasks[0] if tasks else _begin(tasks, root, keep, wanted, needed)
             rest.run_openly(None, lambda: (waiting, buffers, owned))
