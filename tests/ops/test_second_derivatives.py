@@ -101,7 +101,7 @@ def test_dual_numbers_of_arrays_agree_with_dual_tensors(op, monkeypatch):
             assert many is not None
         for place in range(len(problem.leaves)):
             if one is not None:
-                same(one[place], wanted[0][place])
+                same(one[1][place], wanted[0][place])
             if many is not None:
                 for number in range(2):
                     same(many[place][number], wanted[number][place])

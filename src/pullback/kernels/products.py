@@ -45,12 +45,17 @@ _SHARE = 1 << 20  # multiplications, some 100 microseconds, that are worth a thr
 def matmul(a: Array, b: Array) -> Any:
     """The product of matrices; vectors stand for one row or column, other axes broadcast."""
     try:
-        ndim = a.ndim
-        if b.ndim == 2 and ndim > 1 and (dtype := a.dtype) is b.dtype and dtype.char in _BLAS:
+        ndim, last = a.ndim, b.ndim
+        if 0 < last < 3 and ndim and (dtype := a.dtype) is b.dtype and dtype.char in _BLAS:
             # The method takes half of what np.matmul takes where matrices are small.
-            if ndim == 2:
+            if ndim < 3:
                 return a.dot(b)
-            if _FEW < a.size <= _LARGE and a.flags.c_contiguous and a.shape[-1] == b.shape[0]:
+            if (
+                last == 2
+                and _FEW < a.size <= _LARGE
+                and a.flags.c_contiguous
+                and a.shape[-1] == b.shape[0]
+            ):
                 return a.reshape(-1, b.shape[0]).dot(b).reshape(*a.shape[:-1], b.shape[1])
         if ndim > 2 and a.size > _LARGE:
             return _matmul_of_stacks(a, b)
