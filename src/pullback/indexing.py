@@ -36,6 +36,9 @@ else:
 __all__ = ["getitem", "iterate", "setitem"]
 
 _WHOLE = slice(None)
+_Ends = tuple[int | None, int | None, int | None]
+_MOST = 1024
+_slices: dict[_Ends, tuple[slice, Any]] = {}  # nodes keep their index: many have a few of them
 _getitem_calls = operators.getitem.calls
 _copy_calls = operators.copy_.calls
 
@@ -135,17 +138,15 @@ def _basic(key: Any) -> tuple[Any, ...] | None:
 
     The ellipsis makes an array also of a single element.
     """
+    if type(key) is slice:
+        ends = _ends(key)
+        return None if ends is None else _slices.get(ends) or _remember(ends)
     is_open = True
     if type(key) is not tuple:
         key = (key,)
     for item in key:
         if type(item) is slice:
-            start, stop, step = item.start, item.stop, item.step
-            if not (
-                (type(start) is int or start is None)
-                and (type(stop) is int or stop is None)
-                and (step is None or type(step) is int)
-            ):
+            if _ends(item) is None:
                 return None
         elif item is ...:
             if not is_open:
@@ -154,6 +155,26 @@ def _basic(key: Any) -> tuple[Any, ...] | None:
         elif type(item) is not int and item is not None:
             return None
     return (*key, ...) if is_open else key
+
+
+def _ends(item: slice) -> _Ends | None:
+    """Where a slice begins and ends, and its step, if these are plain integers."""
+    start, stop, step = item.start, item.stop, item.step
+    if (
+        (type(start) is int or start is None)
+        and (type(stop) is int or stop is None)
+        and (step is None or type(step) is int)
+    ):
+        return start, stop, step
+    return None
+
+
+def _remember(ends: _Ends) -> tuple[slice, Any]:
+    """The index of a single slice, kept for the next time that the program comes by."""
+    if len(_slices) >= _MOST:  # as with a window that wanders
+        _slices.clear()
+    index = _slices[ends] = (slice(*ends), ...)
+    return index
 
 
 def _take_apart(self: Tensor, key: Any) -> _Plan:

@@ -371,10 +371,14 @@ class ManyEdges(OperatorNode):
 
 
 def set_traits(cls: type[Node]) -> None:
-    """Puts what the engine asks of each node into one tuple: ``run`` if nothing stands against it,
-    whether its results are exact, alike and new, and how many edges have slots."""
+    """Puts what the engine asks of each node into one tuple.
+
+    The first two are its ``run``, or ``run_on``, where nothing stands against calling them; then
+    whether its results are exact, alike and new, and how many edges have slots.
+    """
     run = cls.run if cls._is_direct else None
-    cls._traits = (run, cls._is_exact, cls._is_alike, cls._makes_new, cls._arity)
+    run_on = getattr(cls, "run_on", None) if cls._is_plain else None
+    cls._traits = (run, run_on, cls._is_exact, cls._is_alike, cls._makes_new, cls._arity)
 
 
 def freed_error(node: Node) -> GraphFreedError:

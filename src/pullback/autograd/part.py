@@ -75,14 +75,25 @@ class PartNode(OneEdge):
     _sees_buffers: ClassVar[bool] = True
 
     index: Any
+    self_shape: tuple[int, ...]
 
     def run_on(
         self, grad: Any, buffers: dict[Node, Any], owned: set[Node], keep: bool
     ) -> tuple[Any, ...]:
-        """Adds the gradient to that of the whole at once, if there is one that is ours."""
+        """Adds the gradient to that of the whole at once, if there is one that is ours, or none."""
         target: Any = self._edge0
-        held = buffers.get(target)
-        if type(held) is not _ndarray or target not in owned or grad.dtype is not held.dtype:
+        if target in buffers:
+            held = buffers[target]
+            if target not in owned or type(held) is not _ndarray or grad.dtype is not held.dtype:
+                return self.run(None, grad, keep)
+            if type(grad) is _ndarray and type(part := held[self.index]) is _ndarray:
+                part += grad
+            else:
+                add_part(held, self.index, grad)
+            return ()
+        if grad.dtype is not target._dtype:
             return self.run(None, grad, keep)
-        add_part(held, self.index, grad)
-        return ()
+        owned.add(target)
+        whole = np.zeros(self.self_shape, grad.dtype)
+        whole[self.index] = grad
+        return (whole,)

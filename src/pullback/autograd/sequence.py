@@ -56,13 +56,15 @@ def run_in_sequence(
         while True:
             # All kinds of nodes come by, so Python's memory of where an attribute stands never
             # fits, and each takes as long as some arithmetic: a class has its own in one tuple.
-            run, is_exact, is_alike, makes_new, arity = node._traits
+            run, run_on, is_exact, is_alike, makes_new, arity = node._traits
             try:
                 rare = node._rare
                 if rare is not None and type(rare) is not list and not rare.are_empty:
                     raise NeedsPassError  # it has hooks
                 if run is not None and grad is not None:
                     results = run(node, arrays, grad, keep)
+                elif run_on is not None and grad is not None:
+                    results = run_on(node, grad, buffers, owned, keep)
                 elif announce is None and not node._sees_buffers and grad is not None:
                     results = node.run(arrays, grad, keep)
                 else:

@@ -40,6 +40,9 @@ Array = NDArray[np.float64]
 
 _FLOAT64 = np.dtype(np.float64)
 _ONE = np.ones((), _FLOAT64)
+# NumPy's module is slow to be asked for a name, and networks call these on short vectors.
+_ndarray = np.ndarray
+_add, _exp, _negative, _reciprocal = np.add, np.exp, np.negative, np.reciprocal
 _BLOCK = 8192  # elements whose intermediate results stay in the processor's cache
 
 # Rational approximations in the least-squares sense of relative error, by increasing powers:
@@ -186,16 +189,17 @@ def _erfinv(p: Array) -> Array:
 
 def sigmoid(x: Any) -> Any:
     """1 / (1 + exp(-x)), real or complex."""
-    power = -x
-    if type(power) is not np.ndarray or power.dtype.kind not in "fc":
-        return np.reciprocal(without_warnings(np.exp, power) + 1.0)
+    power = _negative(x)
+    dtype = power.dtype
+    if type(power) is not _ndarray or (dtype is not _FLOAT64 and dtype.kind not in "fc"):
+        return _reciprocal(without_warnings(_exp, power) + 1.0)
     quiet = begin_quiet()
     try:
-        np.exp(power, power)  # where it overflows, the result is 0 and right
+        _exp(power, power)  # where it overflows, the result is 0 and right
     finally:
         end_quiet(quiet)
-    np.add(power, _ONE if power.dtype is _FLOAT64 else 1.0, power)  # an array is read faster
-    return np.reciprocal(power, power)
+    _add(power, _ONE if dtype is _FLOAT64 else 1.0, power)  # an array is read faster
+    return _reciprocal(power, power)
 
 
 def logit(x: Any, eps: float | None = None) -> Any:
