@@ -28,7 +28,7 @@ from contextvars import copy_context
 from functools import cached_property
 from threading import Thread
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.buffers import Buffers, fitted, receive
@@ -37,7 +37,6 @@ from pullback.autograd.level import in_forward_mode
 from pullback.autograd.namespaces import Namespace, arrays, tensors
 from pullback.autograd.node import Node, ends_of, node_of, output_of
 from pullback.autograd.payload_nodes import any_marked, marked
-from pullback.autograd.recorded_sequence import run_on_tensors
 from pullback.autograd.running import current_graph_task, set_graph_task
 from pullback.autograd.samples import settled
 from pullback.autograd.sequence import run_in_sequence
@@ -54,8 +53,14 @@ from pullback.dispatch.modes import (
 )
 from pullback.errors import AutogradError
 from pullback.kernels.quiet import begin_quiet, end_quiet
+from pullback.lazy import lazy_module
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from pullback.autograd import recorded_sequence
+else:
+    recorded_sequence = lazy_module("pullback.autograd.recorded_sequence")
 
 __all__ = [
     "GraphTask",
@@ -270,7 +275,7 @@ class GraphTask:
     def _run_on_tensors(self, progress: Progress) -> Progress:
         """The same on tensors."""
         waiting, buffers, owned = progress
-        waiting, leaves = run_on_tensors(
+        waiting, leaves = recorded_sequence.run_on_tensors(
             waiting, buffers, self.needed, self.captures, self._ends_at, self.xp, self.retain_graph
         )
         for leaf in leaves:
