@@ -247,3 +247,27 @@ def test_rule_3_9_writing_a_power_of_a_copy_back_is_fine_twice():
 def test_a_wrong_index_along_a_later_axis_is_refused_as_along_the_first(shape, index, message):
     with pytest.raises(IndexError, match=message):
         pb.zeros(shape)[:, pb.tensor(index)]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint64])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.complex128])
+def test_gradients_of_elements_that_are_picked_twice_are_added(axis, dtype, kind):
+    rng = np.random.default_rng(0)
+    x = pb.tensor(rng.normal(size=(4, 5, 3)).astype(kind)).requires_grad_()
+    places = np.array([[0, 2, 0], [1, 2, 2]], dtype)
+    if np.dtype(dtype).kind == "i":
+        places[0, 0] = -1
+    index = (*[slice(None)] * axis, pb.tensor(places))
+    picked = x[index]
+    weights = rng.normal(size=picked.shape).astype(kind)
+    picked.backward(pb.tensor(weights))
+    expected = np.zeros(x.shape, kind)
+    np.add.at(expected, (*[slice(None)] * axis, places.astype(np.int64)), weights)
+    np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-6)
+
+
+def test_a_gradient_for_no_places_is_zero():
+    x = pb.ones(3).requires_grad_()
+    pb.sum(x[pb.tensor(np.zeros(0, np.int64))]).backward()
+    assert x.grad.tolist() == [0, 0, 0]

@@ -200,7 +200,7 @@ class GetitemBackwardBackward0(OneEdge):
 class IndexBackward0(OneEdge):
     """index(Tensor self, Tensor?[] indices) -> Tensor
 
-    self: index_put(zeros_for(grad, self.shape), indices, grad, True)
+    self: index_backward(grad, self.shape, indices)
     """
 
     __slots__ = ("indices", "indices_v", "self_shape")
@@ -212,12 +212,12 @@ class IndexBackward0(OneEdge):
             return (None,)
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
-        return (xp.index_put(xp.zeros_for(grad, self_shape), indices, grad, True),)
+        return (xp.index_backward(grad, self_shape, indices),)
 
     def run(node, xp, grad, keep):
         self_shape = node.self_shape
         indices = xp.load(node, node.indices, node.indices_v)
-        results = (xp.index_put(xp.zeros_for(grad, self_shape), indices, grad, True),)
+        results = (xp.index_backward(grad, self_shape, indices),)
         if not keep:
             node.indices = FREED
         return results

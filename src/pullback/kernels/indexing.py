@@ -31,6 +31,7 @@ __all__ = [
     "index_put",
     "index_put_",
     "masked_fill",
+    "picked_sums",
     "put_along_axis",
     "reach",
     "scatter",
@@ -43,6 +44,7 @@ __all__ = [
 Array = NDArray[Any]
 Indices = Sequence[Array | None]
 
+_FLOAT64 = np.dtype(np.float64)
 _INTP = np.dtype(np.intp)
 
 
@@ -147,6 +149,31 @@ def _picked(given: list[Array], lengths: tuple[int, ...]) -> Array | None:
         return np.asarray(np.ravel_multi_index(tuple(wrapped), lengths))
     except ValueError:
         return None
+
+
+def picked_sums(values: Array, shape: tuple[int, ...], indices: Indices) -> Array | None:
+    """Zeros of a shape, with values added at an index that is one array of integers; else None.
+
+    ``np.bincount`` is two to four times as fast as ``np.add.at``, but knows double precision only.
+
+    >>> picked_sums(np.array([1.0, 2.0, 4.0]), (3,), [np.array([0, 2, 0])])
+    array([5., 0., 2.])
+    """
+    axis = len(indices) - 1
+    places = indices[axis]
+    if places is None or places.dtype.kind not in "iu" or not values.size:
+        return None
+    if values.dtype is not _FLOAT64 or any(i is not None for i in indices[:axis]):
+        return None
+    length, before, after = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
+    flat = places.astype(_INTP, copy=False).reshape(-1)
+    if np.minimum.reduce(flat) < 0:
+        flat = np.where(flat < 0, flat + length, flat)
+    if before > 1:
+        flat = (np.arange(0, before * length, length).reshape(-1, 1) + flat).reshape(-1)
+    if after > 1:
+        flat = (flat.reshape(-1, 1) * after + np.arange(after)).reshape(-1)
+    return np.bincount(flat, values.reshape(-1), before * length * after).reshape(shape)
 
 
 def copy_(x: Array, src: Any) -> Array:

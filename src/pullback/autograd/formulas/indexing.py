@@ -6,9 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from pullback.kernels.indexing import reach
+from pullback.autograd.formulas.creation import zeros_for
+from pullback.kernels.indexing import picked_sums, reach
 
-__all__ = ["scatter_reduce_backward", "scatter_reduce_jvp", "take_slices"]
+__all__ = ["index_backward", "scatter_reduce_backward", "scatter_reduce_jvp", "take_slices"]
+
+
+def index_backward(xp: Any, grad: Any, shape: tuple[int, ...], indices: list[Any]) -> Any:
+    """Gradients of picked elements added up where these were picked."""
+    sums = picked_sums(grad, shape, indices) if type(grad) is np.ndarray else None
+    return xp.index_put(zeros_for(xp, grad, shape), indices, grad, True) if sums is None else sums
 
 
 def take_slices(xp: Any, grad: Any, axis: int, index: Any) -> Any:
