@@ -51,7 +51,6 @@ np_asarray = np.asarray
 new_tensor = object.__new__
 np_absolute = np.absolute
 np_asarray = np.asarray
-np_exp = np.exp
 np_square = np.square
 np_where = np.where
 
@@ -908,28 +907,27 @@ class LeakyReluBackward0(OneEdge):
 class LogSoftmaxBackward0(OneEdge):
     """log_softmax(Tensor self, int axis=-1) -> Tensor
 
-    self: grad - exp(result) * sum(grad, axis, True)
+    self: log_softmax_vjp(grad, result, axis)
     """
 
     __slots__ = ("axis", "result")
     _saves = ("axis", "result")
     _saves_tensors = ("result",)
     _saves_results = ("result",)
-    _makes_new = True
 
     def backward(node, xp, grad):
         if grad is None:
             return (None,)
         axis = node.axis
         result = xp.load_output(node, saved_output(node, "result"))
-        return (grad - xp.exp(result) * xp.sum(grad, axis, True),)
+        return (xp.log_softmax_vjp(grad, result, axis),)
 
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
         if type(result) is not ndarray or node._rare is not None:
             result = output_array(node, "result")
-        results = (grad - np_exp(result) * xp.sum(grad, axis, True),)
+        results = (xp.log_softmax_vjp(grad, result, axis),)
         if not keep:
             node.result = FREED
         return results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -118,27 +118,23 @@ def check_classes(name: str, x: Array, target: Array) -> None:
         )
 
 
-def _known(
-    name: str, x: Array, target: Array, classes: int, ignore: int
-) -> tuple[Array | None, Array]:
-    """Which targets count, None where all do; and classes that exist in the place of the others."""
-    check_classes(name, x, target)
-    counts, numbers = _counted(target, ignore)
-    if numbers.size:
-        low, high = np.minimum.reduce(numbers, None), np.maximum.reduce(numbers, None)
-        if low < 0 or high >= classes:
-            raise IndexError(
-                f"{name}: the targets lie between {low} and {high}, but there are {classes} classes"
-            )
-    return counts, numbers
+def _refuse_classes(name: str, numbers: Array, classes: int) -> NoReturn:
+    """Says which classes do not exist."""
+    low, high = np.minimum.reduce(numbers, None), np.maximum.reduce(numbers, None)
+    raise IndexError(
+        f"{name}: the targets lie between {low} and {high}, but there are {classes} classes"
+    ) from None
 
 
 def _counted(target: Array, ignore: int) -> tuple[Array | None, Array]:
-    """Which targets count, None where all do; and the targets, with class 0 for the others."""
+    """Which targets count, and the targets, with class 0 for the others.
+
+    None says at once that all count, and that none of them is negative.
+    """
     if ignore < 0 and target.size and np.minimum.reduce(target, None) >= 0:
         return None, target
     counts = target != ignore
-    return (None, target) if counts.all() else (counts, np.where(counts, target, 0))
+    return counts, np.where(counts, target, 0)
 
 
 def count(target: Array, ignore_index: int) -> int:
@@ -158,12 +154,18 @@ def pick_sum(x: Array, target: Array, ignore_index: int, scale: float) -> Any:
 
 def pick(x: Array, target: Array, ignore_index: int) -> Array:
     """The element of each row at its target's class (axis 1); 0 for targets to ignore."""
+    check_classes("nll_loss", x, target)
     axis = min(1, x.ndim - 1)
-    counts, numbers = _known("nll_loss", x, target, x.shape[axis], ignore_index)
-    if x.ndim == 2:
-        picked = x[np.arange(len(x)), numbers]
-    else:
-        picked = np.take_along_axis(x, np.expand_dims(numbers, axis), axis).squeeze(axis)
+    counts, numbers = _counted(target, ignore_index)
+    if counts is not None and numbers.size and np.minimum.reduce(numbers, None) < 0:
+        _refuse_classes("nll_loss", numbers, x.shape[axis])
+    try:
+        if x.ndim == 2:
+            picked = x[np.arange(len(x)), numbers]
+        else:
+            picked = np.take_along_axis(x, np.expand_dims(numbers, axis), axis).squeeze(axis)
+    except IndexError:
+        _refuse_classes("nll_loss", numbers, x.shape[axis])
     return picked if counts is None else np.where(counts, picked, 0)
 
 

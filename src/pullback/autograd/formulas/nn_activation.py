@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["gelu_curve", "mish_curve", "silu_curve", "softmax_vjp"]
+import numpy as np
+
+from pullback.kernels.broadcasting import sum_rows
+
+__all__ = ["gelu_curve", "log_softmax_vjp", "mish_curve", "silu_curve", "softmax_vjp"]
 
 _GELU_SCALE = 0.79788456080286535588  # sqrt(2 / pi)
 _GELU_CUBE = 0.044715
@@ -14,6 +18,16 @@ def softmax_vjp(xp: Any, grad: Any, result: Any, axis: int) -> Any:
     """The Jacobian of softmax, which is symmetric, times a vector."""
     weighted = grad * result
     return weighted - result * xp.sum(weighted, axis, True)
+
+
+def log_softmax_vjp(xp: Any, grad: Any, result: Any, axis: int) -> Any:
+    """The transposed Jacobian of the logarithm of softmax times a vector."""
+    are_arrays = type(grad) is type(result) is np.ndarray and grad.dtype is result.dtype
+    if not are_arrays or not result.ndim:
+        return grad - xp.exp(result) * xp.sum(grad, axis, True)
+    shares = np.exp(result)
+    shares *= sum_rows(grad, axis)
+    return np.subtract(grad, shares, out=shares)
 
 
 def _logistic(xp: Any, x: Any) -> Any:
