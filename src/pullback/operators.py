@@ -76,9 +76,7 @@ def _binary(operator: Any, public: str, name: str, reflected: str) -> Callable[[
                 return NotImplemented
             raise named_error(error, public, self, other) from None
 
-    method.__name__ = name
-    method.__qualname__ = f"Tensor.{name}"
-    return method
+    return _named(method, name)
 
 
 def _reflected(operator: Any, public: str, name: str) -> Callable[[Any, Any], Any]:
@@ -98,8 +96,17 @@ def _reflected(operator: Any, public: str, name: str) -> Callable[[Any, Any], An
         except ERRORS as error:
             raise named_error(error, public, other, self) from None
 
+    return _named(method, name)
+
+
+def _named(method: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
+    """A special method under its name, with code of its own.
+
+    Python learns for each piece of code what it calls, and forgets it where that keeps changing.
+    """
     method.__name__ = name
-    method.__qualname__ = f"Tensor.{name}"
+    method.__qualname__ = qualified = f"Tensor.{name}"
+    method.__code__ = method.__code__.replace(co_name=name, co_qualname=qualified)
     return method
 
 

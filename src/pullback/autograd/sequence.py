@@ -8,7 +8,7 @@ Leaves come last, which only a hook could notice, so the loop ends at the first 
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from typing import Any
 
 from pullback.autograd.accumulate import AccumulateGrad
@@ -177,9 +177,13 @@ def run_in_sequence(
             if following is None:
                 break
             node = following
-            if is_watched or (heap and heap[0][0] < turn):
+            if heap and heap[0][0] < turn:
                 buffers[node] = grad
-                heappush(heap, (turn, node))
+                node = heappushpop(heap, (turn, node))[1]
+                grad = buffers.pop(node)
+            if is_watched:
+                buffers[node] = grad
+                heappush(heap, (-node._seq, node))
                 break
     if is_watched:
         return [*leaves, *[node for _, node in heap]], []
