@@ -267,3 +267,13 @@ def test_random_recurrences(pb, in_two_steps):
     for seed, found in zip(seeds, at_once, strict=True):
         for got, want in zip(found, program(pb, seed), strict=True):
             np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12, err_msg=str(seed))
+
+
+def test_a_part_of_a_view_that_was_not_recorded(lib):
+    x = lib.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    with lib.no_grad():
+        view = x[:2]
+    y = x * 1.0
+    y[1:] = view[1:]
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [2.0, 0.0, 0.0]

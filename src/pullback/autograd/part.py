@@ -91,7 +91,7 @@ class PartNode(OneEdge):
             else:
                 add_part(held, self.index, grad)
             return ()
-        if grad.dtype is not target._dtype:
+        if target is None or grad.dtype is not target._dtype:
             return self.run(None, grad, keep)
         owned.add(target)
         whole = np.zeros(self.self_shape, grad.dtype)
