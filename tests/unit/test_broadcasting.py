@@ -15,6 +15,7 @@ from pullback.kernels.broadcasting import (
     product_to,
     sum_first,
     sum_huge,
+    sum_last,
     sum_rows,
     twice_product,
 )
@@ -254,8 +255,22 @@ def test_short_rows_are_reduced_as_numpy_does(shape, dtype, axis):
             np.testing.assert_array_equal(found, given.max(axis, keepdims=True), strict=True)
 
 
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", "c16"])
+@pytest.mark.parametrize(
+    "shape", [(9,), (4, 1), (3, 70), (2, 3, 500), (2, 4096), (2, 5000), (3, 0)]
+)
+def test_last_axes_are_summed_as_numpy_does(shape, dtype):
+    x = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    for given in (x, np.asfortranarray(x), x[..., ::2], np.broadcast_to(x, (2, *shape))):
+        expected = given.sum(-1, keepdims=True)
+        found = sum_last(given)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 if dtype != "f2" else 0.5)
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+
+
 def test_rows_with_nan_and_infinity_show_them():
     x = np.zeros((64, 3))
     x[0, 1], x[1, 2], x[2] = np.nan, np.inf, -np.inf
     np.testing.assert_array_equal(sum_rows(x, 1)[:4, 0], [np.nan, np.inf, -np.inf, 0])
+    np.testing.assert_array_equal(sum_last(x)[:4, 0], [np.nan, np.inf, -np.inf, 0])
     np.testing.assert_array_equal(max_rows(x, 1)[:4, 0], [np.nan, np.inf, -np.inf, 0])

@@ -29,6 +29,7 @@ from pullback.kernels.broadcasting import (
     product_to,
     sum_all,
     sum_first,
+    sum_last,
     twice_product,
 )
 from pullback.tensor.memory import check_writable, empty_in_layout
@@ -191,7 +192,9 @@ class _Arrays(Namespace):
             raise _shape_error(grad.shape, shape, blame)
         if axes == (0,) and grad.shape[1:] == shape:
             return sum_first(grad)
-        if axes:
+        if axes == (grad.ndim - 1,):
+            grad = sum_last(grad)
+        elif axes:
             grad = _reduce(grad, axes if len(axes) > 1 else axes[0], None, None, True)
         return grad if grad.ndim == len(shape) else grad.reshape(shape)
 
@@ -224,7 +227,7 @@ class _Arrays(Namespace):
         sums = sums_of(target, grad, self_)
         if sums is None or sums != (*shape[:-1], 1) or 1 in (len(shape), self_.ndim):
             return self.matmul_to_second(grad, self_, shape)
-        total = self.matmul_to_second(_reduce(grad, -1, None, None, True), self_, sums)
+        total = self.matmul_to_second(sum_last(grad), self_, sums)
         return Summed(self.sum_to(total, sums, str), shape)
 
     twice_product = staticmethod(twice_product)

@@ -30,6 +30,7 @@ __all__ = [
     "sum_all",
     "sum_first",
     "sum_huge",
+    "sum_last",
     "sum_rows",
     "twice_product",
 ]
@@ -160,6 +161,21 @@ def sum_first(x: _Array) -> Any:
     return sum_first(blocks) + np.matmul(ones[: length - whole], x[whole:])
 
 
+def sum_last(x: _Array) -> Any:
+    """The sum over the last axis, which is kept; likewise, in two thirds of NumPy's time or less.
+
+    >>> sum_last(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[3.],
+           [7.]])
+    """
+    length, char = x.shape[-1], x.dtype.char
+    if not 0 < length <= _BLOCK or char not in _REAL or not x.flags.c_contiguous:
+        return np.add.reduce(x, -1, keepdims=True)
+    total = np.empty((*x.shape[:-1], 1), x.dtype)
+    x.dot(_ones[char][:length], total.reshape(x.shape[:-1]))
+    return total
+
+
 def sum_huge(x: _Array, axis: Any, keepdims: bool) -> Any:
     """The sum over some axes, each thread taking a stretch of the first one if that is kept.
 
@@ -226,7 +242,9 @@ def product_to(grad: _Array, factor: Any, shape: _Shape) -> Any:
     if grad.dtype.char not in _REAL or getattr(factor, "dtype", None) != grad.dtype:
         return grad * factor
     if _is_constant(factor.shape, grad.ndim, axes):
-        return (np.add.reduce(grad, axes, keepdims=True) * factor).reshape(shape)
+        is_last = axes == (grad.ndim - 1,)
+        total = sum_last(grad) if is_last else np.add.reduce(grad, axes, keepdims=True)
+        return (total * factor).reshape(shape)
     if len(axes) == grad.ndim:
         factor = np.broadcast_to(factor, grad.shape)
         return _along_rows(grad.reshape(-1), factor.reshape(-1)).reshape(shape)
