@@ -90,8 +90,7 @@ def run({arguments}):
         kept = node._kept = []
         for tensor in saved:
             if tensor is result and result._counter is None and result._edge is not None:
-                result._counter = counter = [0]
-                kept.append((array, counter))
+                kept.append((array, None))  # the node knows of writes to its only result
             elif (
                 type(tensor) is Tensor
                 and tensor is not result
@@ -122,16 +121,10 @@ def run(self, xp, grad, keep):
     tensor._array = grad if type(grad) is ndarray else asarray(grad)
     tensor._flags = CPU_FLAGS
     tensor._edge = tensor._counter = tensor._meta = None
-    alone = count(tensor)
-    returned = backward(self, tensor)
-    if type(returned) is not tuple:
-        returned = (returned,)
-    if len(returned) == {count}:
-        {names}, = returned
-        returned = None
+{call}
         if tensor._counter is None and (
-            count(tensor) == alone{are_new}
-            or count(tensor) == alone{returned}{are_ours}
+            count(tensor) == ALONE{are_new}
+            or count(tensor) == ALONE{returned}{are_ours}
         ):
             results = ({arrays})
         elif {fit}:
@@ -145,11 +138,26 @@ def run(self, xp, grad, keep):
     return results
 """
 
+# What is returned for the only argument may be no tuple.
+_CALL_FOR_ONE = """\
+    {names} = returned = backward(self, tensor)
+    is_one = type(returned) is not tuple
+    if not is_one and len(returned) == 1:
+        ({names},) = returned
+        is_one = True
+    if is_one:
+        returned = None"""
+_CALL_FOR_SEVERAL = """\
+    returned = backward(self, tensor)
+    if type(returned) is tuple and len(returned) == {count}:
+        {names} = returned
+        returned = None"""
+
 # A gradient that nobody else holds, in memory of its own.
 _IS_NEW = """
             and (
                 type({name}) is Tensor
-                and count({name}) == alone
+                and count({name}) == ALONE
                 and {name}._counter is None
                 and (r_{name} := {name}._array).base is None
                 or (r_{name} := {name}) is None{or_else}
@@ -211,6 +219,12 @@ def _noted(shown: Tensor, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
     return tuple([None if grad is None else grad._array for grad in grads])
 
 
+def _count_alone() -> int:
+    """What ``sys.getrefcount`` says of something that one local holds; differs by Python."""
+    alone = object()
+    return sys.getrefcount(alone)
+
+
 def _conditions(names: list[str], tensors: list[str], or_else: str) -> str:
     """That gradients are new, or what else they may be; None for what is no tensor."""
     return "".join(
@@ -227,6 +241,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
     tensors = [n for n, a in zip(names, arguments, strict=True) if a.type.is_tensor_like()]
     packed = "".join(f"{name}, " for name in names)
     setup = f"        setup(ctx=node, inputs=({packed}), output=result)\n"
+    call = _CALL_FOR_ONE if len(names) == 1 else _CALL_FOR_SEVERAL
     source = template.format(
         arguments=", ".join(names),
         packed=packed,
@@ -236,8 +251,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
             for n in tensors
         ),
         setup=setup if given.get("setup") is not None else "",
-        count=len(names),
-        names=", ".join(names),
+        call=call.format(names=", ".join(names), count=len(names)),
         returned="".join(f" + ({n} is tensor)" for n in tensors),
         are_new=_conditions(names, tensors, ""),
         are_ours=_conditions(names, tensors, _OR_SHOWN),
@@ -249,6 +263,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         ),
     )
     namespace: dict[str, Any] = {
+        "ALONE": _count_alone(),
         "CPU_FLAGS": CPU_FLAGS,
         "FREED": FREED,
         "RECORDED": CPU_FLAGS | REQUIRES_GRAD,

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
-
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
@@ -18,7 +16,7 @@ from pullback.autograd.handed import shown, taken
 from pullback.autograd.node import FREED, Edge, HookLists, freed_error, get_following
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.register import refreshing
-from pullback.autograd.saved import output_from
+from pullback.autograd.saved import own_result
 from pullback.autograd.view import edge_of
 from pullback.dispatch import OpOverload, after_autograd
 from pullback.dispatch.keys import DUAL, KEY_BITS, PLAIN_VIEW, REQUIRES_GRAD, DispatchKey
@@ -40,7 +38,6 @@ __all__ = ["CustomOpNode", "autograd_linker", "node_class"]
 
 _Function = Callable[..., Any]
 _new = object.__new__
-_ndarray = np.ndarray
 _RECORDED = CPU_FLAGS | REQUIRES_GRAD
 _MAPPED = KEY_BITS[DispatchKey.Python]
 
@@ -115,26 +112,26 @@ class CustomOpNode(FunctionCtx):
             raise freed_error(self)
         loaded = []
         for value, expected in kept:
-            kind = type(value)
-            # The common cases in full: an input, and the node's own result as ``fast.py`` keeps it.
-            if kind is Tensor:
+            # The common cases in full: the node's own result as ``fast.py`` keeps it, and an input.
+            if expected is None:
+                rare = self._rare
+                if rare is None or (type(rare) is list and not rare[0]):
+                    tensor = _new(Tensor)
+                    tensor._array = value
+                    tensor._flags = _RECORDED
+                    tensor._edge = self
+                    tensor._counter = rare
+                    tensor._meta = None
+                    loaded.append(tensor)
+                    continue
+                value = own_result(self, value)
+            elif type(value) is Tensor:
                 counter, meta = value._counter, value._meta
                 if (0 if counter is None else counter[0]) == expected and (
                     meta is None or not meta.detached
                 ):
                     loaded.append(value)
                     continue
-            elif kind is _ndarray:
-                if expected[0] == 0:
-                    tensor = _new(Tensor)
-                    tensor._array = value
-                    tensor._flags = _RECORDED
-                    tensor._edge = self
-                    tensor._counter = expected
-                    tensor._meta = None
-                    loaded.append(tensor)
-                    continue
-                value = output_from(value, expected)
             loaded.append(self._load(value, expected))
         return tuple(loaded)
 
