@@ -6,6 +6,8 @@ from threading import Lock
 from typing import Any, ClassVar
 from weakref import ref
 
+import numpy as np
+
 from pullback.autograd.node import LAST, Edge, HookLists, Node
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
@@ -16,6 +18,7 @@ from pullback.tensor.tensor import Tensor, meta_of
 
 __all__ = ["AccumulateGrad", "leaf_edge"]
 
+_ndarray = np.ndarray
 _lock = Lock()  # one leaf may get its node from several threads, and its gradient
 
 
@@ -39,7 +42,7 @@ class AccumulateGrad(Node):
         wanted = OWN if variable._meta is None else variable._meta.grad_dtype
         self._dtype = array.dtype if wanted is OWN else wanted
         self._rare = None
-        if isinstance(array, Payload):
+        if type(array) is not _ndarray and isinstance(array, Payload):
             mark(self)
 
     @property
@@ -81,11 +84,9 @@ def leaf_edge(tensor: Tensor) -> Edge:
     meta = tensor._meta
     if meta is None:
         meta = tensor._meta = Meta()
-    node = None if meta.accumulator is None else meta.accumulator()
-    if node is None:
-        with _lock:
-            node = None if meta.accumulator is None else meta.accumulator()
-            if node is None:
-                node = AccumulateGrad(tensor)
-                meta.accumulator = ref(node)
+    with _lock:
+        node = None if meta.accumulator is None else meta.accumulator()
+        if node is None:
+            node = AccumulateGrad(tensor)
+            meta.accumulator = ref(node)
     return node

@@ -27,6 +27,7 @@ from pullback.errors import AutogradError, InferenceError
 from pullback.kernels.broadcasting import (
     axes_to,
     product_to,
+    reduced_axes,
     sum_all,
     sum_first,
     sum_last,
@@ -107,6 +108,13 @@ class Namespace:
             grad = self.sum(grad, list(axes), True)
         return self.reshape(grad, list(shape)) if grad.shape != shape else grad
 
+    def expand_reduced(self, grad: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
+        """Repeats the gradient of a reduction over the axes that were reduced."""
+        if axis is not None and not keepdims and shape:
+            reduced = reduced_axes(shape, axis)
+            grad = self.reshape(grad, [1 if i in reduced else n for i, n in enumerate(shape)])
+        return self.expand(grad, shape)
+
     def match_dtype(self, grad: Any, dtype: np.dtype[Any] | None, narrows: bool, blame: Any) -> Any:
         """Gives a gradient the dtype of what it is the gradient of."""
         if dtype is None:  # a leaf whose grad_dtype is None takes whatever comes
@@ -140,8 +148,8 @@ class _Arrays(Namespace):
                 is_owned
                 and type(grad) is np.ndarray
                 and grad.base is None
-                and grad.strides == array.strides
-                and grad.flags.forc
+                # What owns its memory is dense, so a single axis can lie in it in one way only.
+                and (grad.ndim == 1 or (grad.strides == array.strides and grad.flags.forc))
             ):
                 grad = owned_copy(grad, array)
             meta.grad = fresh(grad)

@@ -27,6 +27,7 @@ __all__ = [
     "combine",
     "max_rows",
     "product_to",
+    "reduced_axes",
     "sum_all",
     "sum_first",
     "sum_huge",
@@ -63,6 +64,14 @@ def axes_to(given: _Shape, shape: _Shape) -> tuple[int, ...] | None:
     if lead < 0 or any(want not in (1, got) for got, want in zip(given[lead:], shape, strict=True)):
         return None
     return *range(lead), *[lead + i for i, n in enumerate(shape) if n == 1 and given[lead + i] != 1]
+
+
+def reduced_axes(shape: tuple[int, ...], axis: Any) -> set[int]:
+    """The axes of a shape that a reduction goes over, counted from the front."""
+    if not shape:
+        return set()
+    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple | list) else [axis]
+    return {a % len(shape) for a in axes}
 
 
 def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:

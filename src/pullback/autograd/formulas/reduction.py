@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.formulas.pointwise import conj
-from pullback.kernels.broadcasting import combine
+from pullback.kernels.broadcasting import combine, reduced_axes
 from pullback.kernels.reduction import degrees_lost
 from pullback.kernels.threads import LARGE, spread
 
@@ -19,7 +19,6 @@ __all__ = [
     "exclusive_cumprod_backward",
     "exclusive_cumprod_jvp",
     "exp_difference",
-    "expand_reduced",
     "half_over",
     "logcumsumexp_backward",
     "logcumsumexp_jvp",
@@ -32,24 +31,6 @@ __all__ = [
 ]
 
 Shape = tuple[int, ...]
-
-
-def reduced_axes(shape: Shape, axis: Any) -> set[int]:
-    """The axes of a shape that a reduction goes over, counted from the front."""
-    if not shape:
-        return set()
-    axes = range(len(shape)) if axis is None else axis if isinstance(axis, tuple | list) else [axis]
-    return {a % len(shape) for a in axes}
-
-
-def expand_reduced(xp: Any, grad: Any, shape: Shape, axis: Any, keepdims: bool) -> Any:
-    """Repeats the gradient of a reduction over the axes that were reduced."""
-    if axis is None and not keepdims:
-        return xp.expand(grad, shape)
-    if not keepdims and shape:
-        reduced = reduced_axes(shape, axis)
-        grad = xp.reshape(grad, [1 if i in reduced else n for i, n in enumerate(shape)])
-    return xp.expand(grad, shape)
 
 
 def reduced_count(xp: Any, shape: Shape, axis: Any) -> int:  # noqa: ARG001 - called as a formula
@@ -79,7 +60,7 @@ def var_backward(
     if not x.size:
         return xp.zeros_like(x)
     difference, scale = deviation(xp, x, axis, ddof, correction)
-    return scale * expand_reduced(xp, grad, x.shape, axis, keepdims) * difference
+    return scale * xp.expand_reduced(grad, x.shape, axis, keepdims) * difference
 
 
 def var_jvp(
@@ -104,7 +85,7 @@ def half_over(xp: Any, grad: Any, root: Any) -> Any:
 
 def exp_difference(xp: Any, x: Any, result: Any, axis: Any, keepdims: bool) -> Any:
     """The share of each exponential in the sum whose logarithm is the result."""
-    difference = x - expand_reduced(xp, result, x.shape, axis, keepdims)
+    difference = x - xp.expand_reduced(result, x.shape, axis, keepdims)
     if isinstance(difference, np.ndarray) and difference.size >= LARGE:
         return spread(np.exp, difference)
     return xp.exp(difference)
@@ -115,7 +96,7 @@ def logsumexp_backward(xp: Any, grad: Any, x: Any, result: Any, axis: Any, keepd
     are_arrays = isinstance(x, np.ndarray) and isinstance(grad, np.ndarray | np.generic)
     if not are_arrays or grad.dtype is not x.dtype or grad.shape != result.shape:
         shares = exp_difference(xp, x, result, axis, keepdims)
-        return expand_reduced(xp, grad, x.shape, axis, keepdims) * xp.conj(shares)
+        return xp.expand_reduced(grad, x.shape, axis, keepdims) * xp.conj(shares)
     reduced = reduced_axes(x.shape, axis)
     shape = [1 if i in reduced else n for i, n in enumerate(x.shape)]
     # Arrays in the smaller shape: views of them in the larger one take long to make.

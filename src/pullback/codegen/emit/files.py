@@ -27,7 +27,7 @@ METHOD_STUBS = "../tensor/methods.pyi"
 """The file of a generated package that stands outside its folder."""
 
 # What the engine's namespaces offer to formulas besides operators and helpers.
-_ENGINE_FUNCTIONS = {"expand": Arity(2, 2)}
+_ENGINE_FUNCTIONS = {"expand": Arity(2, 2), "expand_reduced": Arity(4, 4)}
 
 
 def formula_functions(folder: Path) -> dict[str, Arity | None]:
