@@ -16,9 +16,9 @@ from pullback.autograd.namespaces import Namespace, arrays
 from pullback.autograd.node import Node, edge_to, output_of
 from pullback.autograd.part import Part
 from pullback.autograd.summed import Summed
-from pullback.kernels.broadcasting import sum_all
+from pullback.kernels.broadcasting import sum_all, sum_to_one
 
-__all__ = ["Buffers", "fitted", "is_whole", "receive", "receive_part"]
+__all__ = ["Buffers", "fitted", "receive", "receive_part"]
 
 Buffers = dict[Node, Any]
 
@@ -57,20 +57,13 @@ def fitted(xp: Namespace, source: Node, target: Node, number: int, grad: Any) ->
             if shape == ():
                 return sum_all(grad)
             if shape == (1,) and grad.ndim == 1:
-                total = np.empty(1, dtype)
-                total[0] = sum_all(grad)
-                return total
+                return sum_to_one(grad)
     blame = partial(_invalid, source, target, number)
     if grad.shape != shape:
         grad = xp.sum_to(grad, shape, blame)
     if grad.dtype is not dtype:
         grad = xp.match_dtype(grad, dtype, source._narrows, blame)
     return grad
-
-
-def is_whole(node: Node, grad: Any) -> bool:
-    """Whether a gradient is all that a node gets, and an array with memory of its own."""
-    return node._outputs == 1 and type(grad) is _ndarray and grad.base is None
 
 
 def _invalid(source: Node, target: Node, number: int) -> str:

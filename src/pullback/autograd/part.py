@@ -80,12 +80,15 @@ class PartNode(OneEdge):
     def run_on(
         self, grad: Any, buffers: dict[Node, Any], owned: set[Node], keep: bool
     ) -> tuple[Any, ...]:
-        """Adds the gradient to that of the whole at once, if there is one that is ours, or none."""
+        """Adds the gradient to that of the whole at once, or makes one of it."""
         target: Any = self._edge0
         if target in buffers:
             held = buffers[target]
-            if target not in owned or type(held) is not _ndarray or grad.dtype is not held.dtype:
+            if type(held) is not _ndarray or grad.dtype is not held.dtype:
                 return self.run(None, grad, keep)
+            if target not in owned:
+                buffers[target] = held = np.array(held)
+                owned.add(target)
             if type(grad) is _ndarray and type(part := held[self.index]) is _ndarray:
                 part += grad
             else:

@@ -11,15 +11,19 @@ from collections.abc import Callable
 from heapq import heappop, heappush, heappushpop
 from typing import Any
 
+import numpy as np
+
 from pullback.autograd.accumulate import AccumulateGrad
-from pullback.autograd.buffers import Buffers, fitted, is_whole, receive, receive_part
+from pullback.autograd.buffers import Buffers, fitted, receive, receive_part
 from pullback.autograd.namespaces import Namespace, arrays
-from pullback.autograd.node import Node, Output, node_of
+from pullback.autograd.node import Node, Output, ends_of, node_of
 from pullback.autograd.part import Part
 from pullback.autograd.running import NeedsPassError
 from pullback.autograd.traversal import count_dependencies
 
 __all__ = ["finish_leaves", "run_in_sequence"]
+
+_ndarray = np.ndarray
 
 
 def run_in_sequence(
@@ -112,32 +116,40 @@ def run_in_sequence(
                     target = next(edges, None)
                 if target is None or (needed is not None and node_of(target) not in needed):
                     continue
+                is_ours = makes_new
                 if (target._shape is not shape or target._dtype is not dtype or part is None) and (
                     part is None
                     or part.dtype is not target._dtype
                     or part.shape != target._shape  # several outputs have a tuple of shapes
                 ):
-                    number = 0
-                    if type(target) is Output:
-                        number, target = target.number, target.node
-                    if target is following:
-                        buffers[target], following = grad, None
-                        heappush(heap, (turn, target))
-                    if type(part) is Part:
-                        is_new = receive_part(arrays, buffers, owned, target, number, part)
-                    else:
-                        fit = fitted(arrays, node, target, number, part)
-                        is_new = receive(buffers, target, number, fit)
-                        if is_new and fit is not part and is_whole(target, fit):
-                            owned.add(target)  # nobody has seen what was made to fit
-                    if is_new:
-                        if type(target) is AccumulateGrad:
-                            leaves.append(target)
-                            is_watched = is_watched or target.is_watched
+                    if (
+                        part is None
+                        or type(part) is Part
+                        or type(target) is Output
+                        or target._outputs != 1
+                    ):
+                        target, number = ends_of(target)
+                        if target is following:
+                            buffers[target], following = grad, None
+                            heappush(heap, (turn, target))
+                        if type(part) is Part:
+                            is_new = receive_part(arrays, buffers, owned, target, number, part)
                         else:
-                            heappush(heap, (-target._seq, target))
-                elif target is following:
-                    if makes_new:
+                            fit = fitted(arrays, node, target, number, part)
+                            is_new = receive(buffers, target, number, fit)
+                        if is_new:
+                            if type(target) is AccumulateGrad:
+                                leaves.append(target)
+                                is_watched = is_watched or target.is_watched
+                            else:
+                                heappush(heap, (-target._seq, target))
+                        continue
+                    fit = fitted(arrays, node, target, 0, part)
+                    if fit is not part:  # nobody has seen what was made to fit
+                        is_ours = type(fit) is _ndarray and fit.base is None
+                        part = fit
+                if target is following:
+                    if is_ours:
                         part += grad
                         grad = part
                     else:
@@ -151,7 +163,7 @@ def run_in_sequence(
                         buffers[target] = held
                     else:
                         # The first two are ours to write to if they are new; their sum is.
-                        if makes_new:
+                        if is_ours:
                             part += held
                             buffers[target] = part
                         else:
@@ -161,7 +173,7 @@ def run_in_sequence(
                     leaves.append(target)
                     is_watched = is_watched or target.is_watched
                     buffers[target] = part
-                    if makes_new:
+                    if is_ours:
                         owned.add(target)
                 else:
                     place = -target._seq

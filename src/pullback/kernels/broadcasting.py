@@ -33,6 +33,7 @@ __all__ = [
     "sum_huge",
     "sum_last",
     "sum_rows",
+    "sum_to_one",
     "twice_product",
 ]
 
@@ -42,6 +43,7 @@ _Shape = tuple[int, ...]
 PRODUCT = 2048  # elements, from which a product that is summed is better not made
 _FEW = 8  # elements, below which NumPy adds one after another, too
 _FLOAT64 = np.dtype(np.float64)
+_empty = np.empty
 _REAL = "fd"  # what the BLAS library knows
 _BLOCK = 4096  # elements that are added one after another; the sums of blocks are added in pairs
 _LONG = 64  # elements of a row, from which a call of the BLAS library for each row pays
@@ -151,6 +153,17 @@ def sum_all(x: Any) -> Any:
     if x.ndim == 1 and x.size < _FEW and x.dtype is _FLOAT64:
         return _FLOAT64.type(sum(x.tolist()))
     return np.add.reduce(x, None)
+
+
+def sum_to_one(x: _Array) -> _Array:
+    """The sum of the elements of a vector, as a vector.
+
+    >>> sum_to_one(np.array([1.0, 2.0]))
+    array([3.])
+    """
+    total = _empty(1, x.dtype)
+    total[0] = sum(x.tolist()) if x.size < _FEW and x.dtype is _FLOAT64 else np.add.reduce(x)
+    return total
 
 
 def sum_first(x: _Array) -> Any:
