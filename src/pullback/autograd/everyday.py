@@ -150,13 +150,13 @@ def as_tensors(
     xp: Any = arrays if task is None else task.xp
     if task is None:
         made: list[Tensor | None] = []
-        for place, value in enumerate(found):
-            is_new = type(value) is _ndarray and value.base is None
-            if not is_new or any(value is other for other in found[:place]):
+        for value in found:
+            if type(value) is not _ndarray or value.base is not None:
                 break
             made.append(wrap(value))
         else:
-            return made
+            if len({*map(id, found)}) == len(found):
+                return made
     known = {id(xp.from_tensor(seed)): seed for seed in given}
     owners = {id(owner_of(seed._array)): seed for seed in given if seed._flags & TRACKED}
     for value in found:

@@ -67,6 +67,7 @@ class Output:
 
     # No gradient has this shape and dtype, so the engine looks for those of the output itself.
     _is_single: ClassVar[bool] = False
+    _arity: ClassVar[int] = 0
     _shape: ClassVar[None] = None
     _dtype: ClassVar[None] = None
     _rare: ClassVar[tuple[()]] = ()  # and who asks for it has to ask the node

@@ -67,23 +67,29 @@ def _all_end_at(roots: list[Node], wanted: set[Node]) -> bool:
     seen.update(stack)
     while stack:
         node = stack.pop()
+        arity = node._arity
+        if arity == 2:
+            one, two = node._edge0, node._edge1
+            if two is not None:
+                if two not in seen:
+                    seen.add(two)
+                    stack.append(two)
+                if one is None:
+                    continue
+        elif arity:
+            one = node._edge0
+        else:
+            one = None
+        if one is not None:
+            if one not in seen:
+                seen.add(one)
+                stack.append(one)
+            continue
         if type(node) is Output:
             node = node.node
-            if node in seen:
-                continue
-            seen.add(node)
-        arity = node._arity
-        if arity:
-            one, two = node._edge0, node._edge1 if arity == 2 else None
-            if one is not None:
-                if one not in seen:
-                    seen.add(one)
-                    stack.append(one)
-            elif two is None and node not in wanted:
-                return False
-            if two is not None and two not in seen:
-                seen.add(two)
-                stack.append(two)
+            if node not in seen:
+                seen.add(node)
+                stack.append(node)
             continue
         targets = [target for target in node._edges if target is not None]
         if not targets and node not in wanted:
