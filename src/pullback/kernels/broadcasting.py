@@ -50,7 +50,7 @@ _LONG = 64  # elements of a row, from which a call of the BLAS library for each 
 WIDE = 4096  # elements of an array, from which it may be worth looking at shapes
 _ROW = 256  # elements of a row, from which a loop for each row pays
 _MANY, _SHORT = 64, 32  # rows, and elements of each, from which on and up to which loops are lost
-_LARGE = 1 << 13  # elements of a result, from which it is worth setting NumPy's buffers
+_LARGE = 1 << 15  # elements of a result, from which it is worth setting NumPy's buffers
 HUGE = 1 << 19  # elements, from which two threads add and multiply faster than one
 _ones = {char: np.ones(_BLOCK, char) for char in _REAL}
 
@@ -92,18 +92,17 @@ def combine(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
     if a.size == 1 or b.size == 1:
         return ufunc(a, b)
     row = max(a.shape[-1:] + b.shape[-1:], default=0)
-    if row < _ROW or a.dtype is not b.dtype or np.broadcast(a, b).size < _LARGE:
+    if row < _ROW or a.dtype is not b.dtype or (both := np.broadcast(a, b)).size < _LARGE:
         return ufunc(a, b)
     short = begin_short(_ROW)
     try:
-        return _shared(ufunc, a, b)
+        return ufunc(a, b) if both.size < HUGE else _shared(ufunc, a, b, both.shape)
     finally:
         end_quiet(short)
 
 
-def _shared(ufunc: np.ufunc, a: _Array, b: _Array) -> Any:
+def _shared(ufunc: np.ufunc, a: _Array, b: _Array, shape: _Shape) -> Any:
     """``ufunc(a, b)``, each thread computing a stretch of the first axis if there is enough."""
-    shape = np.broadcast_shapes(a.shape, b.shape)
     workers = min(get_num_threads(), prod(shape) // (HUGE // 2), shape[0])
     if workers < 2 or a.dtype.kind not in "fc" or ufunc.nout != 1:
         return ufunc(a, b)

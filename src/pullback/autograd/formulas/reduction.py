@@ -101,11 +101,12 @@ def logsumexp_backward(xp: Any, grad: Any, x: Any, result: Any, axis: Any, keepd
     shape = [1 if i in reduced else n for i, n in enumerate(x.shape)]
     # Arrays in the smaller shape: views of them in the larger one take long to make.
     shares = np.asarray(combine(np.subtract, x, result.reshape(shape)))
+    grad = grad.reshape(shape)
     if shares.size >= LARGE:
-        shares = spread(np.exp, shares)
-    else:
-        np.exp(shares, out=shares)
-    return combine(np.multiply, np.asarray(conj(xp, shares)), grad.reshape(shape))
+        return combine(np.multiply, conj(xp, spread(np.exp, shares)), grad)
+    np.exp(shares, out=shares)
+    shares = np.asarray(conj(xp, shares))
+    return np.multiply(shares, grad, out=shares)
 
 
 def other_factors(xp: Any, x: Any, axis: Any) -> Any:
