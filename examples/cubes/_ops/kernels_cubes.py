@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import cubes.kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -19,7 +20,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -80,7 +80,7 @@ class CubeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * (3 * self * self).conjugate(),)
         if not keep:
@@ -136,7 +136,7 @@ class WeightedCubesBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         power = node.power
         to_self, to_weight = node._edge0, node._edge1
@@ -148,7 +148,7 @@ class WeightedCubesBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            elif type(weight) is not ndarray or node._edge1._rare is not None:
+            elif type(weight) is not ndarray or node._edge1._form[2] is not None:
                 weight = input_array(node, "weight")
             grad_of_self = grad * (weight * power * self ** (power - 1)).conjugate()
         else:
@@ -172,7 +172,7 @@ def cube_cpu(self):
 def cube_node(self):
     node = CubeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -181,7 +181,6 @@ def cube_node(self):
 def cube_record(self):
     node = CubeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -211,7 +210,7 @@ def cube__inplace(self):
 def cube__node(self):
     node = CubeBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -220,7 +219,7 @@ def cube__record(self):
     check_inplace(self, True)
     node = CubeBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, cubes.kernels.cube(self._array), "cube_")
     return self
@@ -234,7 +233,7 @@ def weighted_cubes_node(self, weight, power=3.0):
     node = WeightedCubesBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -248,7 +247,6 @@ def weighted_cubes_record(self, weight, power=3.0):
     node = WeightedCubesBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import pullback.batching.crossing
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -19,7 +20,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -160,7 +160,7 @@ def _add_level_view(self, axis, level):
 def _add_level_node(self, axis, level):
     node = AddLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
@@ -170,7 +170,7 @@ def _add_level_node(self, axis, level):
 def _add_level_record(self, axis, level):
     node = AddLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.level = level
@@ -210,7 +210,7 @@ def _expand_level_view(self, level, size):
 def _expand_level_node(self, level, size):
     node = ExpandLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.level = level
     node.size = size
     return node
@@ -219,7 +219,7 @@ def _expand_level_node(self, level, size):
 def _expand_level_record(self, level, size):
     node = ExpandLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.level = level
     node.size = size
     return record_view(
@@ -245,7 +245,7 @@ def _remove_level_cpu(self, axis, level):
 def _remove_level_node(self, axis, level):
     node = RemoveLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     node.level = level
     return node
@@ -254,7 +254,6 @@ def _remove_level_node(self, axis, level):
 def _remove_level_record(self, axis, level):
     node = RemoveLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axis = axis
     node.level = level
     return recorded(node, pullback.batching.crossing.remove_level(self._array, axis, level))
@@ -275,7 +274,7 @@ def _sum_level_cpu(self, level, size):
 def _sum_level_node(self, level, size):
     node = SumLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.level = level
     node.size = size
     return node
@@ -284,7 +283,6 @@ def _sum_level_node(self, level, size):
 def _sum_level_record(self, level, size):
     node = SumLevelBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.level = level
     node.size = size
     return recorded(node, pullback.batching.crossing.sum_level(self._array, level, size))

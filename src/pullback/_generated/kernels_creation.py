@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import creation as creation_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,

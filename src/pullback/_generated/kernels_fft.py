@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import fft as fft_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -208,7 +208,7 @@ def fft_fft_cpu(self, n=None, axis=-1, norm=None):
 def fft_fft_node(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -218,7 +218,6 @@ def fft_fft_node(self, n=None, axis=-1, norm=None):
 def fft_fft_record(self, n=None, axis=-1, norm=None):
     node = FftFftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -240,7 +239,7 @@ def fft_fftshift_cpu(self, axes=None):
 def fft_fftshift_node(self, axes=None):
     node = FftFftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axes = axes
     return node
 
@@ -248,7 +247,6 @@ def fft_fftshift_node(self, axes=None):
 def fft_fftshift_record(self, axes=None):
     node = FftFftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axes = axes
     return recorded(node, fft_kernels.fftshift(self._array, axes))
 
@@ -268,7 +266,7 @@ def fft_ifft_cpu(self, n=None, axis=-1, norm=None):
 def fft_ifft_node(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -278,7 +276,6 @@ def fft_ifft_node(self, n=None, axis=-1, norm=None):
 def fft_ifft_record(self, n=None, axis=-1, norm=None):
     node = FftIfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -300,7 +297,7 @@ def fft_ifftshift_cpu(self, axes=None):
 def fft_ifftshift_node(self, axes=None):
     node = FftIfftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axes = axes
     return node
 
@@ -308,7 +305,6 @@ def fft_ifftshift_node(self, axes=None):
 def fft_ifftshift_record(self, axes=None):
     node = FftIfftshiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axes = axes
     return recorded(node, fft_kernels.ifftshift(self._array, axes))
 
@@ -328,7 +324,7 @@ def fft_irfft_cpu(self, n=None, axis=-1, norm=None):
 def fft_irfft_node(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -338,7 +334,6 @@ def fft_irfft_node(self, n=None, axis=-1, norm=None):
 def fft_irfft_record(self, n=None, axis=-1, norm=None):
     node = FftIrfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.norm = norm
@@ -360,7 +355,7 @@ def fft_rfft_cpu(self, n=None, axis=-1, norm=None):
 def fft_rfft_node(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.n = n
     node.axis = axis
@@ -371,7 +366,6 @@ def fft_rfft_node(self, n=None, axis=-1, norm=None):
 def fft_rfft_record(self, n=None, axis=-1, norm=None):
     node = FftRfftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.n = n
     node.axis = axis

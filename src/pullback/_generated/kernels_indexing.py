@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import indexing as indexing_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -635,7 +635,7 @@ class ScatterReduceBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         index = node.index
@@ -654,12 +654,12 @@ class ScatterReduceBackward0(TwoEdges):
             and (src._meta is None or not src._meta.detached)
         ):
             src = src._array
-        elif type(src) is not ndarray or node._edge1._rare is not None:
+        elif type(src) is not ndarray or node._edge1._form[2] is not None:
             src = input_array(node, "src")
         reduce = node.reduce
         include_self = node.include_self
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_self, to_src = node._edge0, node._edge1
         grad_of_self, grad_of_src = xp.scatter_reduce_backward(
@@ -747,7 +747,7 @@ def copy__node(self, src):
     node = CopyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -756,7 +756,7 @@ def copy__record(self, src):
     node = CopyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, indexing_kernels.copy_(self._array, src._array), "copy_")
     return self
 
@@ -783,7 +783,7 @@ def fill__node(self, value):
     node = FillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -792,7 +792,7 @@ def fill__record(self, value):
     node = FillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, indexing_kernels.fill_(self._array, value._array), "fill_")
     return self
 
@@ -812,7 +812,7 @@ def gather_cpu(self, axis, index):
 def gather_node(self, axis, index):
     node = GatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self.shape
     node.axis = axis
     node.index = index
@@ -823,7 +823,6 @@ def gather_node(self, axis, index):
 def gather_record(self, axis, index):
     node = GatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.self_shape = self.shape
     node.axis = axis
     node.index = index
@@ -856,7 +855,7 @@ def getitem_view(self, index):
 def getitem_node(self, index):
     node = GetitemBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.index = index
     return node
@@ -865,7 +864,7 @@ def getitem_node(self, index):
 def getitem_record(self, index):
     node = GetitemBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.index = index
     return record_view(
@@ -888,7 +887,7 @@ def getitem_backward_cpu(grad_output, shape, index):
 def getitem_backward_node(grad_output, shape, index):
     node = GetitemBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.index = index
     return node
 
@@ -896,7 +895,6 @@ def getitem_backward_node(grad_output, shape, index):
 def getitem_backward_record(grad_output, shape, index):
     node = GetitemBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
     node.index = index
     return recorded(node, indexing_kernels.getitem_backward(grad_output._array, shape, index))
 
@@ -918,7 +916,7 @@ def index_cpu(self, indices):
 def index_node(self, indices):
     node = IndexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self.shape
     save_list(node, "indices", indices)
     return node
@@ -927,7 +925,6 @@ def index_node(self, indices):
 def index_record(self, indices):
     node = IndexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.self_shape = self.shape
     save_list(node, "indices", indices)
     return recorded(
@@ -952,7 +949,7 @@ def index_add_node(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -964,7 +961,6 @@ def index_add_record(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._rare = None
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1005,7 +1001,7 @@ def index_add__node(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1018,7 +1014,7 @@ def index_add__record(self, axis, index, source):
     node = IndexAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_source = source._edge or (edge_of(source) if source._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     if to_source is not None:
         node.index = index
@@ -1047,7 +1043,7 @@ def index_put_node(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
@@ -1057,7 +1053,6 @@ def index_put_record(self, indices, values, accumulate=False):
     node = IndexPutBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return recorded(
@@ -1112,7 +1107,7 @@ def index_put__node(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     return node
@@ -1123,7 +1118,7 @@ def index_put__record(self, indices, values, accumulate=False):
     node = IndexPutBackward1()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_list(node, "indices", indices)
     node.accumulate = accumulate
     record_inplace(
@@ -1156,7 +1151,7 @@ def masked_fill_node(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
@@ -1166,7 +1161,6 @@ def masked_fill_record(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return recorded(node, indexing_kernels.masked_fill(self._array, mask._array, value._array))
@@ -1201,7 +1195,7 @@ def masked_fill__node(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     return node
@@ -1212,7 +1206,7 @@ def masked_fill__record(self, mask, value):
     node = MaskedFillBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     record_inplace(
@@ -1236,7 +1230,7 @@ def put_along_axis_node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1248,7 +1242,6 @@ def put_along_axis_record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1296,7 +1289,7 @@ def put_along_axis__node(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1309,7 +1302,7 @@ def put_along_axis__record(self, indices, values, axis=-1, accumulate=False):
     node = PutAlongAxisBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_values = values._edge or (edge_of(values) if values._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.axis = axis
@@ -1333,7 +1326,7 @@ def scatter_node(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1344,7 +1337,6 @@ def scatter_record(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1378,7 +1370,7 @@ def scatter__node(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1390,7 +1382,7 @@ def scatter__record(self, axis, index, src):
     node = ScatterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     node.index = index
     node.index_v = 0 if index._counter is None else index._counter[0]
@@ -1411,7 +1403,7 @@ def scatter_add_node(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1423,7 +1415,6 @@ def scatter_add_record(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1462,7 +1453,7 @@ def scatter_add__node(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1475,7 +1466,7 @@ def scatter_add__record(self, axis, index, src):
     node = ScatterAddBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_src = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     if to_src is not None:
         node.index = index
@@ -1501,7 +1492,7 @@ def scatter_reduce_node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1518,7 +1509,6 @@ def scatter_reduce_record(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1581,7 +1571,7 @@ def scatter_reduce__node(self, axis, index, src, reduce, *, include_self=True):
     node = ScatterReduceBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
@@ -1598,7 +1588,7 @@ def scatter_reduce__record(self, axis, index, src, reduce, *, include_self=True)
     node = ScatterReduceBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = src._edge or (edge_of(src) if src._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.axis = axis
     node.index = index
@@ -1626,7 +1616,7 @@ def take_along_axis_cpu(self, indices, axis=-1):
 def take_along_axis_node(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1637,7 +1627,6 @@ def take_along_axis_node(self, indices, axis=-1):
 def take_along_axis_record(self, indices, axis=-1):
     node = TakeAlongAxisBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -1666,7 +1655,7 @@ def zero__inplace(self):
 def zero__node(self):
     node = ZeroBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -1674,7 +1663,7 @@ def zero__record(self):
     check_inplace(self, True)
     node = ZeroBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, indexing_kernels.zero_(self._array), "zero_")
     return self
 

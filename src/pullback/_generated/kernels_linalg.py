@@ -10,6 +10,7 @@ import numpy as np
 from pullback import composites, kernels
 from pullback.kernels import linalg as linalg_kernels
 from pullback.kernels import products as products_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -21,7 +22,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -81,7 +81,7 @@ class AdjugateBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp.adjugate_grad(grad, self),)
         if not keep:
@@ -111,7 +111,7 @@ class InvOrInfBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.inv_grad(grad, result),)
         if not keep:
@@ -146,7 +146,7 @@ class LinalgCholeskyBackward0(OneEdge):
     def run(node, xp, grad, keep):
         upper = node.upper
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.cholesky_grad(grad, result, upper),)
         if not keep:
@@ -215,7 +215,7 @@ class LinalgCrossBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.cross_grad(grad, self.conjugate(), other_shape, axis)
         else:
@@ -228,7 +228,7 @@ class LinalgCrossBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.cross_grad(other.conjugate(), grad, self_shape, axis)
         else:
@@ -270,7 +270,7 @@ class LinalgDetBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp.det_grad(grad, self),)
         if not keep:
@@ -368,7 +368,7 @@ class LinalgEigvalsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp.eigvals_grad(grad, self),)
         if not keep:
@@ -409,7 +409,7 @@ class LinalgEigvalshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         UPLO = node.UPLO
         results = (xp.eigvalsh_grad(grad, self, UPLO),)
@@ -450,7 +450,7 @@ class LinalgExpmBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp.expm_frechet(xp.mh(self), grad),)
         if not keep:
@@ -480,7 +480,7 @@ class LinalgInvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.inv_grad(grad, result),)
         if not keep:
@@ -564,10 +564,10 @@ class LinalgPinvBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.pinv_grad(grad, self, result),)
         if not keep:
@@ -680,11 +680,11 @@ class LinalgSolveBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other_ndim = node.other_ndim
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
@@ -760,7 +760,7 @@ class LinalgSvdvalsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp.svdvals_grad(grad, self),)
         if not keep:
@@ -805,13 +805,13 @@ class LinalgVectorNormBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         ord = node.ord
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.vector_norm_grad(grad, self, result, axis, keepdims, ord),)
         if not keep:
@@ -832,7 +832,7 @@ def _adjugate_cpu(self):
 def _adjugate_node(self):
     node = AdjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -841,7 +841,6 @@ def _adjugate_node(self):
 def _adjugate_record(self):
     node = AdjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -865,14 +864,13 @@ def _inv_or_inf_cpu(self):
 def _inv_or_inf_node(self):
     node = InvOrInfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def _inv_or_inf_record(self):
     node = InvOrInfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     result = recorded(node, linalg_kernels.inv_or_inf(self._array))
     node.result = result._array
     return result
@@ -893,7 +891,7 @@ def linalg_cholesky_cpu(self, *, upper=False):
 def linalg_cholesky_node(self, *, upper=False):
     node = LinalgCholeskyBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.upper = upper
     return node
 
@@ -901,7 +899,6 @@ def linalg_cholesky_node(self, *, upper=False):
 def linalg_cholesky_record(self, *, upper=False):
     node = LinalgCholeskyBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.upper = upper
     result = recorded(node, linalg_kernels.cholesky(self._array, upper=upper))
     node.result = result._array
@@ -924,7 +921,7 @@ def linalg_cross_node(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -941,7 +938,6 @@ def linalg_cross_record(self, other, *, axis=-1):
     node = LinalgCrossBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -979,7 +975,7 @@ def linalg_det_cpu(self):
 def linalg_det_node(self):
     node = LinalgDetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -988,7 +984,6 @@ def linalg_det_node(self):
 def linalg_det_record(self):
     node = LinalgDetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1012,14 +1007,14 @@ def linalg_eig_cpu(self):
 def linalg_eig_node(self):
     node = LinalgEigBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def linalg_eig_record(self):
     node = LinalgEigBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     eigenvalues, eigenvectors = recorded_several(
         node, linalg_kernels.eig(self._array), (True, True)
     )
@@ -1043,14 +1038,14 @@ def linalg_eigh_cpu(self, UPLO="L"):
 def linalg_eigh_node(self, UPLO="L"):
     node = LinalgEighBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def linalg_eigh_record(self, UPLO="L"):
     node = LinalgEighBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     eigenvalues, eigenvectors = recorded_several(
         node, linalg_kernels.eigh(self._array, UPLO), (True, True)
     )
@@ -1074,7 +1069,7 @@ def linalg_eigvals_cpu(self):
 def linalg_eigvals_node(self):
     node = LinalgEigvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1083,7 +1078,6 @@ def linalg_eigvals_node(self):
 def linalg_eigvals_record(self):
     node = LinalgEigvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1107,7 +1101,7 @@ def linalg_eigvalsh_cpu(self, UPLO="L"):
 def linalg_eigvalsh_node(self, UPLO="L"):
     node = LinalgEigvalshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.UPLO = UPLO
@@ -1117,7 +1111,6 @@ def linalg_eigvalsh_node(self, UPLO="L"):
 def linalg_eigvalsh_record(self, UPLO="L"):
     node = LinalgEigvalshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1142,7 +1135,7 @@ def linalg_expm_cpu(self):
 def linalg_expm_node(self):
     node = LinalgExpmBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1151,7 +1144,6 @@ def linalg_expm_node(self):
 def linalg_expm_record(self):
     node = LinalgExpmBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1175,14 +1167,13 @@ def linalg_inv_cpu(self):
 def linalg_inv_node(self):
     node = LinalgInvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def linalg_inv_record(self):
     node = LinalgInvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     result = recorded(node, linalg_kernels.inv(self._array))
     node.result = result._array
     return result
@@ -1204,7 +1195,7 @@ def linalg_lstsq_node(self, other, rcond=None):
     node = LinalgLstsqBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1216,7 +1207,7 @@ def linalg_lstsq_record(self, other, rcond=None):
     node = LinalgLstsqBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1256,7 +1247,7 @@ def linalg_pinv_cpu(self, rcond=None, hermitian=False, *, rtol=None):
 def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
     node = LinalgPinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1265,7 +1256,6 @@ def linalg_pinv_node(self, rcond=None, hermitian=False, *, rtol=None):
 def linalg_pinv_record(self, rcond=None, hermitian=False, *, rtol=None):
     node = LinalgPinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1291,14 +1281,14 @@ def linalg_qr_cpu(self, mode="reduced"):
 def linalg_qr_node(self, mode="reduced"):
     node = LinalgQrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def linalg_qr_record(self, mode="reduced"):
     node = LinalgQrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     Q, R = recorded_several(node, linalg_kernels.qr(self._array, mode), (True, True))
     node.save_outputs(Q, R)
     return Q, R
@@ -1320,7 +1310,7 @@ def linalg_slogdet_cpu(self):
 def linalg_slogdet_node(self):
     node = LinalgSlogdetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1329,7 +1319,7 @@ def linalg_slogdet_node(self):
 def linalg_slogdet_record(self):
     node = LinalgSlogdetBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1357,7 +1347,7 @@ def linalg_solve_node(self, other):
     node = LinalgSolveBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other_ndim = other.ndim
@@ -1368,7 +1358,6 @@ def linalg_solve_record(self, other):
     node = LinalgSolveBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1395,14 +1384,14 @@ def linalg_svd_cpu(self, full_matrices=True, hermitian=False):
 def linalg_svd_node(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def linalg_svd_record(self, full_matrices=True, hermitian=False):
     node = LinalgSvdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     U, S, Vh = recorded_several(
         node, linalg_kernels.svd(self._array, full_matrices, hermitian), (True, True, True)
     )
@@ -1426,7 +1415,7 @@ def linalg_svdvals_cpu(self):
 def linalg_svdvals_node(self):
     node = LinalgSvdvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1435,7 +1424,6 @@ def linalg_svdvals_node(self):
 def linalg_svdvals_record(self):
     node = LinalgSvdvalsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1459,7 +1447,7 @@ def linalg_vector_norm_cpu(self, *, axis=None, keepdims=False, ord=2):
 def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
     node = LinalgVectorNormBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1471,7 +1459,6 @@ def linalg_vector_norm_node(self, *, axis=None, keepdims=False, ord=2):
 def linalg_vector_norm_record(self, *, axis=None, keepdims=False, ord=2):
     node = LinalgVectorNormBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

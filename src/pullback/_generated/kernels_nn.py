@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import nn as nn_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -174,7 +174,7 @@ class SafeSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
@@ -298,7 +298,7 @@ def _dropout_cpu(self, p, generator=None):
 def _dropout_node(self, p, generator=None):
     node = DropoutBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.p = p
     return node
 
@@ -306,7 +306,7 @@ def _dropout_node(self, p, generator=None):
 def _dropout_record(self, p, generator=None):
     node = DropoutBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.p = p
     output, mask = recorded_several(
         node, nn_kernels.dropout(self._array, p, generator), (True, False)
@@ -334,7 +334,7 @@ def _embedding_backward_node(grad_output, indices, rows, padding_idx=None):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
@@ -346,7 +346,6 @@ def _embedding_backward_record(grad_output, indices, rows, padding_idx=None):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     node.padding_idx = padding_idx
@@ -370,7 +369,7 @@ def _masked_scale_cpu(self, mask, scale):
 def _masked_scale_node(self, mask, scale):
     node = MaskedScaleBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
@@ -380,7 +379,6 @@ def _masked_scale_node(self, mask, scale):
 def _masked_scale_record(self, mask, scale):
     node = MaskedScaleBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.mask = mask
     node.mask_v = 0 if mask._counter is None else mask._counter[0]
     node.scale = scale
@@ -402,7 +400,7 @@ def _safe_softmax_cpu(self, axis=-1):
 def _safe_softmax_node(self, axis=-1):
     node = SafeSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -410,7 +408,6 @@ def _safe_softmax_node(self, axis=-1):
 def _safe_softmax_record(self, axis=-1):
     node = SafeSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axis = axis
     result = recorded(node, nn_kernels.safe_softmax(self._array, axis))
     node.result = result._array
@@ -436,7 +433,7 @@ def embedding_cpu(self, weight, padding_idx=None):
 def embedding_node(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
     node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight.shape
@@ -447,7 +444,6 @@ def embedding_node(self, weight, padding_idx=None):
 def embedding_record(self, weight, padding_idx=None):
     node = EmbeddingBackward0()
     node._edge0 = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight_shape = weight.shape
@@ -476,7 +472,7 @@ def linear_node(self, weight, bias=None):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
@@ -493,7 +489,6 @@ def linear_record(self, weight, bias=None):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._rare = None
     if to_self is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites
 from pullback.kernels import nn_activation as nn_activation_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -79,7 +79,7 @@ class EluCurveBackward0(OneEdge):
     def run(node, xp, grad, keep):
         input_scale = node.input_scale
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * input_scale * result,)
         if not keep:
@@ -126,7 +126,7 @@ class EluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         alpha = node.alpha
         scale = node.scale
@@ -171,7 +171,7 @@ class GeluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         approximate = node.approximate
         results = (grad * xp.gelu_curve(self, approximate),)
@@ -213,7 +213,7 @@ class HardswishSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp._pass_between(grad, self, -3.0, 3.0) / 3,)
         if not keep:
@@ -246,7 +246,7 @@ class LogsigmoidSlopeBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * result * (result - 1),)
         if not keep:
@@ -290,7 +290,7 @@ class MishSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.mish_curve(self),)
         if not keep:
@@ -496,7 +496,7 @@ class PreluBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         to_self, to_weight = node._edge0, node._edge1
         if to_self is not None:
@@ -507,7 +507,7 @@ class PreluBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            elif type(weight) is not ndarray or node._edge1._rare is not None:
+            elif type(weight) is not ndarray or node._edge1._form[2] is not None:
                 weight = input_array(node, "weight")
             grad_of_self = np_where(self > 0, grad, grad * weight)
         else:
@@ -554,7 +554,7 @@ class SiluSlopeBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.silu_curve(self),)
         if not keep:
@@ -596,7 +596,7 @@ class CeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         alpha = node.alpha
         results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0 / alpha),)
@@ -639,7 +639,7 @@ class EluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         alpha = node.alpha
         results = (grad * xp._elu_slope(self, alpha, 1.0, 1.0),)
@@ -682,7 +682,7 @@ class GeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         approximate = node.approximate
         results = (grad * xp._gelu_slope(self, approximate=approximate),)
@@ -724,7 +724,7 @@ class HardshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         lambd = node.lambd
         results = (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -766,7 +766,7 @@ class HardsigmoidBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp._pass_between(grad, self, -3.0, 3.0) / 6,)
         if not keep:
@@ -807,7 +807,7 @@ class HardswishBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp._hardswish_slope(self),)
         if not keep:
@@ -849,7 +849,7 @@ class HardtanhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         min_val = node.min_val
         max_val = node.max_val
@@ -892,7 +892,7 @@ class LeakyReluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         negative_slope = node.negative_slope
         results = (xp._pass_leaky(grad, self, negative_slope),)
@@ -925,7 +925,7 @@ class LogSoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.log_softmax_vjp(grad, result, axis),)
         if not keep:
@@ -969,7 +969,7 @@ class LogsigmoidBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp._logsigmoid_slope(self),)
         if not keep:
@@ -1010,7 +1010,7 @@ class MishBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp._mish_slope(self),)
         if not keep:
@@ -1040,7 +1040,7 @@ class ReluBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp._pass_above(grad, result, 0.0),)
         if not keep:
@@ -1083,7 +1083,7 @@ class Relu6Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp._pass_between(grad, self, 0.0, 6.0),)
         if not keep:
@@ -1124,7 +1124,7 @@ class SeluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp._elu_slope(self, 1.6732632423543772, 1.0507009873554805, 1.0),)
         if not keep:
@@ -1165,7 +1165,7 @@ class SiluBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp._silu_slope(self),)
         if not keep:
@@ -1197,7 +1197,7 @@ class SoftmaxBackward0(OneEdge):
     def run(node, xp, grad, keep):
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.softmax_vjp(grad, result, axis),)
         if not keep:
@@ -1241,7 +1241,7 @@ class SoftshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         lambd = node.lambd
         results = (xp._pass_outside(grad, self, -lambd, lambd),)
@@ -1283,7 +1283,7 @@ class SoftsignBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / (1 + np_absolute(self)) / (1 + np_absolute(self)),)
         if not keep:
@@ -1326,10 +1326,10 @@ class TanhshrinkBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * np_square(self - result).conjugate(),)
         if not keep:
@@ -1373,7 +1373,7 @@ class ThresholdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         threshold = node.threshold
         results = (xp._pass_above(grad, self, threshold),)
@@ -1392,7 +1392,7 @@ def _elu_curve_cpu(self, alpha, scale, input_scale):
 def _elu_curve_node(self, alpha, scale, input_scale):
     node = EluCurveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.input_scale = input_scale
     return node
 
@@ -1400,16 +1400,20 @@ def _elu_curve_node(self, alpha, scale, input_scale):
 def _elu_curve_record(self, alpha, scale, input_scale):
     node = EluCurveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.input_scale = input_scale
     array = nn_activation_kernels.elu_curve(self._array, alpha, scale, input_scale)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1436,7 +1440,7 @@ def _elu_slope_cpu(self, alpha, scale, input_scale):
 def _elu_slope_node(self, alpha, scale, input_scale):
     node = EluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -1448,7 +1452,6 @@ def _elu_slope_node(self, alpha, scale, input_scale):
 def _elu_slope_record(self, alpha, scale, input_scale):
     node = EluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1462,9 +1465,14 @@ def _elu_slope_record(self, alpha, scale, input_scale):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1490,7 +1498,7 @@ def _gelu_slope_cpu(self, *, approximate="none"):
 def _gelu_slope_node(self, *, approximate="none"):
     node = GeluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
@@ -1500,7 +1508,6 @@ def _gelu_slope_node(self, *, approximate="none"):
 def _gelu_slope_record(self, *, approximate="none"):
     node = GeluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1512,9 +1519,14 @@ def _gelu_slope_record(self, *, approximate="none"):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1540,7 +1552,7 @@ def _hardswish_slope_cpu(self):
 def _hardswish_slope_node(self):
     node = HardswishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1549,7 +1561,6 @@ def _hardswish_slope_node(self):
 def _hardswish_slope_record(self):
     node = HardswishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1560,9 +1571,14 @@ def _hardswish_slope_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1588,22 +1604,26 @@ def _logsigmoid_slope_cpu(self):
 def _logsigmoid_slope_node(self):
     node = LogsigmoidSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def _logsigmoid_slope_record(self):
     node = LogsigmoidSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = nn_activation_kernels.logsigmoid_slope(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1630,7 +1650,7 @@ def _mish_slope_cpu(self):
 def _mish_slope_node(self):
     node = MishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1639,7 +1659,6 @@ def _mish_slope_node(self):
 def _mish_slope_record(self):
     node = MishSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1650,9 +1669,14 @@ def _mish_slope_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1680,7 +1704,7 @@ def _pass_above_node(grad_output, self, bound):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
@@ -1692,7 +1716,6 @@ def _pass_above_record(grad_output, self, bound):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.bound = bound
@@ -1701,12 +1724,10 @@ def _pass_above_record(grad_output, self, bound):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1734,7 +1755,7 @@ def _pass_between_node(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1747,7 +1768,6 @@ def _pass_between_record(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1757,12 +1777,10 @@ def _pass_between_record(grad_output, self, low, high):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1790,7 +1808,7 @@ def _pass_leaky_node(grad_output, self, slope):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
@@ -1802,7 +1820,6 @@ def _pass_leaky_record(grad_output, self, slope):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.slope = slope
@@ -1811,12 +1828,10 @@ def _pass_leaky_record(grad_output, self, slope):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1844,7 +1859,7 @@ def _pass_outside_node(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1857,7 +1872,6 @@ def _pass_outside_record(grad_output, self, low, high):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.low = low
@@ -1867,12 +1881,10 @@ def _pass_outside_record(grad_output, self, low, high):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1899,7 +1911,7 @@ def _prelu_node(self, weight):
     node = PreluBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -1912,7 +1924,6 @@ def _prelu_record(self, weight):
     node = PreluBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1929,12 +1940,10 @@ def _prelu_record(self, weight):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1960,7 +1969,7 @@ def _silu_slope_cpu(self):
 def _silu_slope_node(self):
     node = SiluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1969,7 +1978,6 @@ def _silu_slope_node(self):
 def _silu_slope_record(self):
     node = SiluSlopeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1980,9 +1988,14 @@ def _silu_slope_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2008,7 +2021,7 @@ def celu_cpu(self, alpha=1.0):
 def celu_node(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -2018,7 +2031,6 @@ def celu_node(self, alpha=1.0):
 def celu_record(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2030,9 +2042,14 @@ def celu_record(self, alpha=1.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2064,7 +2081,7 @@ def celu__inplace(self, alpha=1.0):
 def celu__node(self, alpha=1.0):
     node = CeluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
@@ -2074,7 +2091,7 @@ def celu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = CeluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, nn_activation_kernels.celu(self._array, alpha), "celu_")
@@ -2088,7 +2105,7 @@ def elu_cpu(self, alpha=1.0):
 def elu_node(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.alpha = alpha
@@ -2098,7 +2115,6 @@ def elu_node(self, alpha=1.0):
 def elu_record(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2110,9 +2126,14 @@ def elu_record(self, alpha=1.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2144,7 +2165,7 @@ def elu__inplace(self, alpha=1.0):
 def elu__node(self, alpha=1.0):
     node = EluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     return node
@@ -2154,7 +2175,7 @@ def elu__record(self, alpha=1.0):
     check_inplace(self, True)
     node = EluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.alpha = alpha
     record_inplace(node, self, nn_activation_kernels.elu(self._array, alpha), "elu_")
@@ -2168,7 +2189,7 @@ def gelu_cpu(self, *, approximate="none"):
 def gelu_node(self, *, approximate="none"):
     node = GeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.approximate = approximate
@@ -2178,7 +2199,6 @@ def gelu_node(self, *, approximate="none"):
 def gelu_record(self, *, approximate="none"):
     node = GeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2190,9 +2210,14 @@ def gelu_record(self, *, approximate="none"):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2218,7 +2243,7 @@ def hardshrink_cpu(self, lambd=0.5):
 def hardshrink_node(self, lambd=0.5):
     node = HardshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
@@ -2228,7 +2253,6 @@ def hardshrink_node(self, lambd=0.5):
 def hardshrink_record(self, lambd=0.5):
     node = HardshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2240,9 +2264,14 @@ def hardshrink_record(self, lambd=0.5):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2268,7 +2297,7 @@ def hardsigmoid_cpu(self):
 def hardsigmoid_node(self):
     node = HardsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2277,7 +2306,6 @@ def hardsigmoid_node(self):
 def hardsigmoid_record(self):
     node = HardsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2288,9 +2316,14 @@ def hardsigmoid_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2316,7 +2349,7 @@ def hardswish_cpu(self):
 def hardswish_node(self):
     node = HardswishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2325,7 +2358,6 @@ def hardswish_node(self):
 def hardswish_record(self):
     node = HardswishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2336,9 +2368,14 @@ def hardswish_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2364,7 +2401,7 @@ def hardtanh_cpu(self, min_val=-1.0, max_val=1.0):
 def hardtanh_node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min_val = min_val
@@ -2375,7 +2412,6 @@ def hardtanh_node(self, min_val=-1.0, max_val=1.0):
 def hardtanh_record(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2388,9 +2424,14 @@ def hardtanh_record(self, min_val=-1.0, max_val=1.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2424,7 +2465,7 @@ def hardtanh__inplace(self, min_val=-1.0, max_val=1.0):
 def hardtanh__node(self, min_val=-1.0, max_val=1.0):
     node = HardtanhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
@@ -2435,7 +2476,7 @@ def hardtanh__record(self, min_val=-1.0, max_val=1.0):
     check_inplace(self, True)
     node = HardtanhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.min_val = min_val
     node.max_val = max_val
@@ -2452,7 +2493,7 @@ def leaky_relu_cpu(self, negative_slope=0.01):
 def leaky_relu_node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.negative_slope = negative_slope
@@ -2462,7 +2503,6 @@ def leaky_relu_node(self, negative_slope=0.01):
 def leaky_relu_record(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2474,9 +2514,14 @@ def leaky_relu_record(self, negative_slope=0.01):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2510,7 +2555,7 @@ def leaky_relu__inplace(self, negative_slope=0.01):
 def leaky_relu__node(self, negative_slope=0.01):
     node = LeakyReluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     return node
@@ -2520,7 +2565,7 @@ def leaky_relu__record(self, negative_slope=0.01):
     check_inplace(self, True)
     node = LeakyReluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.negative_slope = negative_slope
     record_inplace(
@@ -2536,7 +2581,7 @@ def log_softmax_cpu(self, axis=-1):
 def log_softmax_node(self, axis=-1):
     node = LogSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -2544,7 +2589,6 @@ def log_softmax_node(self, axis=-1):
 def log_softmax_record(self, axis=-1):
     node = LogSoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axis = axis
     result = recorded(node, nn_activation_kernels.log_softmax(self._array, axis))
     node.result = result._array
@@ -2566,7 +2610,7 @@ def logsigmoid_cpu(self):
 def logsigmoid_node(self):
     node = LogsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2575,7 +2619,6 @@ def logsigmoid_node(self):
 def logsigmoid_record(self):
     node = LogsigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2586,9 +2629,14 @@ def logsigmoid_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2614,7 +2662,7 @@ def mish_cpu(self):
 def mish_node(self):
     node = MishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2623,7 +2671,6 @@ def mish_node(self):
 def mish_record(self):
     node = MishBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2634,9 +2681,14 @@ def mish_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2662,22 +2714,26 @@ def relu_cpu(self):
 def relu_node(self):
     node = ReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def relu_record(self):
     node = ReluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = nn_activation_kernels.relu(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2704,7 +2760,7 @@ def relu6_cpu(self):
 def relu6_node(self):
     node = Relu6Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2713,7 +2769,6 @@ def relu6_node(self):
 def relu6_record(self):
     node = Relu6Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2724,9 +2779,14 @@ def relu6_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2758,7 +2818,7 @@ def relu__inplace(self):
 def relu__node(self):
     node = ReluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -2766,7 +2826,7 @@ def relu__record(self):
     check_inplace(self, True)
     node = ReluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, nn_activation_kernels.relu(self._array), "relu_")
     node.save_outputs(self)
     return self
@@ -2779,7 +2839,7 @@ def selu_cpu(self):
 def selu_node(self):
     node = SeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2788,7 +2848,6 @@ def selu_node(self):
 def selu_record(self):
     node = SeluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2799,9 +2858,14 @@ def selu_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2835,7 +2899,7 @@ def selu__inplace(self):
 def selu__node(self):
     node = SeluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -2844,7 +2908,7 @@ def selu__record(self):
     check_inplace(self, True)
     node = SeluBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, nn_activation_kernels.selu(self._array), "selu_")
     return self
@@ -2857,7 +2921,7 @@ def silu_cpu(self):
 def silu_node(self):
     node = SiluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2866,7 +2930,6 @@ def silu_node(self):
 def silu_record(self):
     node = SiluBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2877,9 +2940,14 @@ def silu_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2905,7 +2973,7 @@ def softmax_cpu(self, axis=-1):
 def softmax_node(self, axis=-1):
     node = SoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -2913,7 +2981,6 @@ def softmax_node(self, axis=-1):
 def softmax_record(self, axis=-1):
     node = SoftmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axis = axis
     result = recorded(node, nn_activation_kernels.softmax(self._array, axis))
     node.result = result._array
@@ -2935,7 +3002,7 @@ def softshrink_cpu(self, lambd=0.5):
 def softshrink_node(self, lambd=0.5):
     node = SoftshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.lambd = lambd
@@ -2945,7 +3012,6 @@ def softshrink_node(self, lambd=0.5):
 def softshrink_record(self, lambd=0.5):
     node = SoftshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -2957,9 +3023,14 @@ def softshrink_record(self, lambd=0.5):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -2985,7 +3056,7 @@ def softsign_cpu(self):
 def softsign_node(self):
     node = SoftsignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -2994,7 +3065,6 @@ def softsign_node(self):
 def softsign_record(self):
     node = SoftsignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3005,9 +3075,14 @@ def softsign_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3033,7 +3108,7 @@ def tanhshrink_cpu(self):
 def tanhshrink_node(self):
     node = TanhshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3042,7 +3117,6 @@ def tanhshrink_node(self):
 def tanhshrink_record(self):
     node = TanhshrinkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3053,9 +3127,14 @@ def tanhshrink_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3082,7 +3161,7 @@ def threshold_cpu(self, threshold, value):
 def threshold_node(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.threshold = threshold
@@ -3092,7 +3171,6 @@ def threshold_node(self, threshold, value):
 def threshold_record(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3104,9 +3182,14 @@ def threshold_record(self, threshold, value):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3140,7 +3223,7 @@ def threshold__inplace(self, threshold, value):
 def threshold__node(self, threshold, value):
     node = ThresholdBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     return node
@@ -3150,7 +3233,7 @@ def threshold__record(self, threshold, value):
     check_inplace(self, True)
     node = ThresholdBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.threshold = threshold
     record_inplace(

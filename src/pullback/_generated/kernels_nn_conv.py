@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import nn_conv as nn_conv_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -258,7 +258,7 @@ class ConvInputBackward0(TwoEdges):
                 and (weight._meta is None or not weight._meta.detached)
             ):
                 weight = weight._array
-            elif type(weight) is not ndarray or node._edge1._rare is not None:
+            elif type(weight) is not ndarray or node._edge1._form[2] is not None:
                 weight = input_array(node, "weight")
             grad_of_grad_output = xp._conv(
                 grad, weight.conjugate(), None, stride, padding, dilation, groups
@@ -273,7 +273,7 @@ class ConvInputBackward0(TwoEdges):
                 and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
-            elif type(grad_output) is not ndarray or node._edge0._rare is not None:
+            elif type(grad_output) is not ndarray or node._edge0._form[2] is not None:
                 grad_output = input_array(node, "grad_output")
             grad_of_weight = xp._conv_weight(
                 grad, grad_output.conjugate(), weight_shape[2:], stride, padding, dilation, groups
@@ -363,7 +363,7 @@ class ConvWeightBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_grad_output = xp._conv(
                 self.conjugate(), grad, None, stride, padding, dilation, groups
@@ -378,7 +378,7 @@ class ConvWeightBackward0(TwoEdges):
                 and (grad_output._meta is None or not grad_output._meta.detached)
             ):
                 grad_output = grad_output._array
-            elif type(grad_output) is not ndarray or node._edge1._rare is not None:
+            elif type(grad_output) is not ndarray or node._edge1._form[2] is not None:
                 grad_output = input_array(node, "grad_output")
             grad_of_self = xp._conv_input(
                 grad_output.conjugate(), grad, self_shape[2:], stride, padding, dilation, groups
@@ -430,7 +430,7 @@ def _col2im_cpu(self, output_size, kernel_size, dilation, padding, stride):
 def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
     node = Col2ImBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -441,7 +441,6 @@ def _col2im_node(self, output_size, kernel_size, dilation, padding, stride):
 def _col2im_record(self, output_size, kernel_size, dilation, padding, stride):
     node = Col2ImBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.kernel_size = kernel_size
     node.dilation = dilation
     node.padding = padding
@@ -481,7 +480,7 @@ def _conv_node(self, weight, bias, stride, padding, dilation, groups):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self.shape
     if to_self is not None:
         node.weight = weight
@@ -504,7 +503,6 @@ def _conv_record(self, weight, bias, stride, padding, dilation, groups):
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._rare = None
     node.self_shape = self.shape
     if to_self is not None:
         node.weight = weight
@@ -557,7 +555,7 @@ def _conv_input_node(grad_output, weight, space, stride, padding, dilation, grou
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_grad_output is not None:
         node.weight = weight
         node.weight_v = 0 if weight._counter is None else weight._counter[0]
@@ -578,7 +576,6 @@ def _conv_input_record(grad_output, weight, space, stride, padding, dilation, gr
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
     node._edge1 = to_weight = weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
-    node._rare = None
     if to_grad_output is not None:
         if weight._edge is None or weight._counter is not None or weight._meta is not None:
             node.weight = weight
@@ -648,7 +645,7 @@ def _conv_weight_node(self, grad_output, kernel_size, stride, padding, dilation,
     node._edge1 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_grad_output is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -669,7 +666,6 @@ def _conv_weight_record(self, grad_output, kernel_size, stride, padding, dilatio
     node._edge1 = to_grad_output = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     if to_grad_output is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -732,7 +728,7 @@ def _im2col_cpu(self, kernel_size, dilation, padding, stride):
 def _im2col_node(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.dilation = dilation
@@ -744,7 +740,6 @@ def _im2col_node(self, kernel_size, dilation, padding, stride):
 def _im2col_record(self, kernel_size, dilation, padding, stride):
     node = Im2ColBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.dilation = dilation

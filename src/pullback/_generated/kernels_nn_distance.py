@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import nn_distance as nn_distance_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -94,7 +94,7 @@ class EuclideanBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -103,10 +103,10 @@ class EuclideanBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -164,12 +164,12 @@ class LengthBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         ord = node.ord
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * xp.length_slope(self, result, ord, axis),)
         if not keep:
@@ -191,7 +191,7 @@ def _euclidean_node(self, other):
     node = EuclideanBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -203,7 +203,6 @@ def _euclidean_record(self, other):
     node = EuclideanBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -234,7 +233,7 @@ def _length_cpu(self, ord, axis):
 def _length_node(self, ord, axis):
     node = LengthBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.ord = ord
@@ -245,7 +244,6 @@ def _length_node(self, ord, axis):
 def _length_record(self, ord, axis):
     node = LengthBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import nn_loss as nn_loss_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -97,7 +97,7 @@ class BceBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         to_self, to_target = node._edge0, node._edge1
         if to_self is not None:
@@ -108,7 +108,7 @@ class BceBackward0(TwoEdges):
                 and (target._meta is None or not target._meta.detached)
             ):
                 target = target._array
-            elif type(target) is not ndarray or node._edge1._rare is not None:
+            elif type(target) is not ndarray or node._edge1._form[2] is not None:
                 target = input_array(node, "target")
             grad_of_self = grad * xp.bce_slope(self, target)
         else:
@@ -359,7 +359,7 @@ class HuberLossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -368,7 +368,7 @@ class HuberLossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._rare is not None:
+        elif type(target) is not ndarray or node._edge1._form[2] is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         delta = node.delta
@@ -425,7 +425,7 @@ class L1LossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -434,7 +434,7 @@ class L1LossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._rare is not None:
+        elif type(target) is not ndarray or node._edge1._form[2] is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
@@ -490,7 +490,7 @@ class MseLossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -499,7 +499,7 @@ class MseLossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._rare is not None:
+        elif type(target) is not ndarray or node._edge1._form[2] is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         to_self, to_target = node._edge0, node._edge1
@@ -556,7 +556,7 @@ class SmoothL1LossBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         target = node.target
         if (
@@ -565,7 +565,7 @@ class SmoothL1LossBackward0(TwoEdges):
             and (target._meta is None or not target._meta.detached)
         ):
             target = target._array
-        elif type(target) is not ndarray or node._edge1._rare is not None:
+        elif type(target) is not ndarray or node._edge1._form[2] is not None:
             target = input_array(node, "target")
         reduction = node.reduction
         beta = node.beta
@@ -590,7 +590,7 @@ def _bce_node(self, target):
     node = BceBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_target = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     if to_self is not None:
@@ -603,7 +603,6 @@ def _bce_record(self, target):
     node = BceBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_target = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -649,7 +648,7 @@ def _bce_with_logits_node(self, target, pos_weight=None):
         if pos_weight is None
         else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -670,7 +669,6 @@ def _bce_with_logits_record(self, target, pos_weight=None):
         if pos_weight is None
         else pos_weight._edge or (edge_of(pos_weight) if pos_weight._flags & EDGED else None),
     )
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -702,7 +700,7 @@ def _pick_cpu(self, target, ignore_index):
 def _pick_node(self, target, ignore_index):
     node = PickBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -714,7 +712,6 @@ def _pick_node(self, target, ignore_index):
 def _pick_record(self, target, ignore_index):
     node = PickBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -738,7 +735,7 @@ def _pick_sum_cpu(self, target, ignore_index, scale):
 def _pick_sum_node(self, target, ignore_index, scale):
     node = PickSumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -751,7 +748,6 @@ def _pick_sum_node(self, target, ignore_index, scale):
 def _pick_sum_record(self, target, ignore_index, scale):
     node = PickSumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.self_shape = self.shape
     node.self_ndim = self.ndim
     node.target = target
@@ -778,7 +774,7 @@ def _place_node(grad_output, target, classes, ignore_index):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -790,7 +786,6 @@ def _place_record(grad_output, target, classes, ignore_index):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     node.target = target
     node.target_v = 0 if target._counter is None else target._counter[0]
     node.ignore_index = ignore_index
@@ -817,7 +812,7 @@ def huber_loss_node(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -831,7 +826,6 @@ def huber_loss_record(self, target, *, reduction="mean", delta=1.0):
     node = HuberLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -866,7 +860,7 @@ def l1_loss_node(self, target, *, reduction="mean"):
     node = L1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -879,7 +873,6 @@ def l1_loss_record(self, target, *, reduction="mean"):
     node = L1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -910,7 +903,7 @@ def mse_loss_node(self, target, *, reduction="mean"):
     node = MseLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -923,7 +916,6 @@ def mse_loss_record(self, target, *, reduction="mean"):
     node = MseLossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -956,7 +948,7 @@ def smooth_l1_loss_node(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.target = target
@@ -970,7 +962,6 @@ def smooth_l1_loss_record(self, target, *, reduction="mean", beta=1.0):
     node = SmoothL1LossBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = target._edge or (edge_of(target) if target._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

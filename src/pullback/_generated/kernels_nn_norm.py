@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import nn_norm as nn_norm_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -152,7 +152,7 @@ def _norm_node(self, weight, bias, axis, eps):
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -171,7 +171,7 @@ def _norm_record(self, weight, bias, axis, eps):
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
         None if bias is None else bias._edge or (edge_of(bias) if bias._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -226,7 +226,7 @@ def _rms_norm_node(self, weight, axis, eps):
         if weight is None
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.weight = weight
@@ -244,7 +244,7 @@ def _rms_norm_record(self, weight, axis, eps):
         if weight is None
         else weight._edge or (edge_of(weight) if weight._flags & EDGED else None)
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

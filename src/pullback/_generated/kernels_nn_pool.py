@@ -10,6 +10,7 @@ import numpy as np
 from pullback import composites, kernels
 from pullback.kernels import nn_pool as nn_pool_kernels
 from pullback.kernels import nn_resize as nn_resize_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -21,7 +22,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -409,7 +409,7 @@ def _adaptive_avg_cpu(self, axis, size):
 def _adaptive_avg_node(self, axis, size):
     node = AdaptiveAvgBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -418,7 +418,6 @@ def _adaptive_avg_node(self, axis, size):
 def _adaptive_avg_record(self, axis, size):
     node = AdaptiveAvgBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return recorded(node, nn_pool_kernels.adaptive_avg(self._array, axis, size))
@@ -439,7 +438,7 @@ def _adaptive_avg_backward_cpu(grad_output, axis, length):
 def _adaptive_avg_backward_node(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     return node
@@ -448,7 +447,6 @@ def _adaptive_avg_backward_node(grad_output, axis, length):
 def _adaptive_avg_backward_record(grad_output, axis, length):
     node = AdaptiveAvgBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     return recorded(node, nn_pool_kernels.adaptive_avg_backward(grad_output._array, axis, length))
@@ -469,7 +467,7 @@ def _adaptive_max_pool_cpu(self, size):
 def _adaptive_max_pool_node(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -477,7 +475,7 @@ def _adaptive_max_pool_node(self, size):
 def _adaptive_max_pool_record(self, size):
     node = AdaptiveMaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     values, indices = recorded_several(
         node, nn_pool_kernels.adaptive_max_pool(self._array, size), (True, False)
@@ -515,7 +513,7 @@ def _avg_pool_node(
 ):
     node = AvgPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.stride = stride
@@ -531,7 +529,6 @@ def _avg_pool_record(
 ):
     node = AvgPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.kernel_size = kernel_size
     node.stride = stride
@@ -596,7 +593,7 @@ def _avg_pool_backward_node(
 ):
     node = AvgPoolBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -611,7 +608,6 @@ def _avg_pool_backward_record(
 ):
     node = AvgPoolBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
     node.kernel_size = kernel_size
     node.stride = stride
     node.padding = padding
@@ -676,7 +672,7 @@ def _max_pool_cpu(self, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -684,7 +680,7 @@ def _max_pool_node(self, kernel_size, stride, padding, dilation, ceil_mode):
 def _max_pool_record(self, kernel_size, stride, padding, dilation, ceil_mode):
     node = MaxPoolBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     values, indices = recorded_several(
         node,
@@ -712,7 +708,7 @@ def _plane_gather_cpu(self, indices):
 def _plane_gather_node(self, indices):
     node = PlaneGatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -722,7 +718,6 @@ def _plane_gather_node(self, indices):
 def _plane_gather_record(self, indices):
     node = PlaneGatherBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.self_shape = self.shape
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
@@ -746,7 +741,7 @@ def _plane_scatter_node(grad_output, indices, shape):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return node
@@ -757,7 +752,6 @@ def _plane_scatter_record(grad_output, indices, shape):
     node._edge0 = grad_output._edge or (
         edge_of(grad_output) if grad_output._flags & EDGED else None
     )
-    node._rare = None
     node.indices = indices
     node.indices_v = 0 if indices._counter is None else indices._counter[0]
     return recorded(node, nn_pool_kernels.plane_scatter(grad_output._array, indices._array, shape))
@@ -778,7 +772,7 @@ def _resize_cpu(self, axis, size, mode, align_corners, scale):
 def _resize_node(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.mode = mode
@@ -790,7 +784,6 @@ def _resize_node(self, axis, size, mode, align_corners, scale):
 def _resize_record(self, axis, size, mode, align_corners, scale):
     node = ResizeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.mode = mode
@@ -820,7 +813,7 @@ def _resize_backward_cpu(grad_output, axis, length, mode, align_corners, scale):
 def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale):
     node = ResizeBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     node.mode = mode
@@ -832,7 +825,6 @@ def _resize_backward_node(grad_output, axis, length, mode, align_corners, scale)
 def _resize_backward_record(grad_output, axis, length, mode, align_corners, scale):
     node = ResizeBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
     node.grad_output_shape = grad_output._array.shape
     node.axis = axis
     node.mode = mode

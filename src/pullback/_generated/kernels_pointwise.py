@@ -10,6 +10,7 @@ import numpy as np
 from pullback import composites, kernels
 from pullback.kernels import logarithms as logarithms_kernels
 from pullback.kernels import pointwise as pointwise_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -21,7 +22,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -161,10 +161,10 @@ class SgnBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.turned(grad, self, result),)
         if not keep:
@@ -208,7 +208,7 @@ class AbsBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp.real_part(grad) * xp._sgn(self),)
         if not keep:
@@ -249,7 +249,7 @@ class AcosBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (-grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
@@ -290,7 +290,7 @@ class AcoshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / (np_sqrt(self - 1) * np_sqrt(self + 1)).conjugate(),)
         if not keep:
@@ -362,7 +362,7 @@ class AngleBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         deg = node.deg
         results = (grad * xp.slope_of_angle(self, deg),)
@@ -404,7 +404,7 @@ class AsinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / np_sqrt((1 - self) * (1 + self)).conjugate(),)
         if not keep:
@@ -445,7 +445,7 @@ class AsinhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / np_sqrt(self * self + 1).conjugate(),)
         if not keep:
@@ -505,7 +505,7 @@ class AtanBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / (1 + self * self).conjugate(),)
         if not keep:
@@ -556,7 +556,7 @@ class Atan2Backward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -565,7 +565,7 @@ class Atan2Backward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -616,7 +616,7 @@ class AtanhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / ((1 - self) * (1 + self)).conjugate(),)
         if not keep:
@@ -649,7 +649,7 @@ class CbrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad / (3 * result * result),)
         if not keep:
@@ -876,7 +876,7 @@ class CopysignBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             other = node.other
             if (
@@ -885,7 +885,7 @@ class CopysignBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = grad * (xp._sgn(self) * np_copysign(1, other))
         else:
@@ -930,7 +930,7 @@ class CosBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (-grad * np_sin(self).conjugate(),)
         if not keep:
@@ -973,7 +973,7 @@ class CoshBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * np_sinh(self).conjugate(),)
         if not keep:
@@ -1046,7 +1046,7 @@ class DivBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -1057,7 +1057,7 @@ class DivBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = -grad * (self / other / other).conjugate()
         else:
@@ -1096,7 +1096,7 @@ class ExpBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * result.conjugate(),)
         if not keep:
@@ -1132,7 +1132,7 @@ class Exp2Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * result.conjugate() * 0.6931471805599453,)
         if not keep:
@@ -1168,7 +1168,7 @@ class Expm1Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result + 1).conjugate(),)
         if not keep:
@@ -1267,7 +1267,7 @@ class FmaxBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -1276,7 +1276,7 @@ class FmaxBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -1334,7 +1334,7 @@ class FminBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -1343,7 +1343,7 @@ class FminBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -1413,7 +1413,7 @@ class FmodBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             other = node.other
             if (
@@ -1422,10 +1422,10 @@ class FmodBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
@@ -1546,7 +1546,7 @@ class HypotBackward0(TwoEdges):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -1557,7 +1557,7 @@ class HypotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_other = grad * (other / result)
         else:
@@ -1570,7 +1570,7 @@ class HypotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_self = grad * (self / result)
         else:
@@ -1751,7 +1751,7 @@ class LogBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / self.conjugate(),)
         if not keep:
@@ -1794,7 +1794,7 @@ class Log10Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / (self.conjugate() * 2.302585092994046),)
         if not keep:
@@ -1837,7 +1837,7 @@ class Log1PBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / (self + 1).conjugate(),)
         if not keep:
@@ -1880,7 +1880,7 @@ class Log2Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad / (self.conjugate() * 0.6931471805599453),)
         if not keep:
@@ -1928,7 +1928,7 @@ class LogaddexpBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -1937,7 +1937,7 @@ class LogaddexpBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         grad_input_mask = (to_self is not None, to_other is not None)
@@ -1992,7 +1992,7 @@ class Logaddexp2Backward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2001,7 +2001,7 @@ class Logaddexp2Backward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -2059,7 +2059,7 @@ class MaximumBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2068,7 +2068,7 @@ class MaximumBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -2126,7 +2126,7 @@ class MinimumBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2135,7 +2135,7 @@ class MinimumBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -2223,7 +2223,7 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             if grad.size < PRODUCT:
                 both = grad * self.conjugate()
@@ -2241,7 +2241,7 @@ class MulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = (
                 grad * self.conjugate()
@@ -2258,7 +2258,7 @@ class MulBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = (
                 grad * other.conjugate()
@@ -2304,7 +2304,7 @@ class NanToNumBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (xp.where_finite(self, grad),)
         if not keep:
@@ -2400,7 +2400,7 @@ class PolarBackward0(TwoEdges):
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_other = xp.real(grad * (result * 1j).conjugate())
         else:
@@ -2413,7 +2413,7 @@ class PolarBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.real(grad * xp.polar(1, other).conjugate())
         else:
@@ -2492,7 +2492,7 @@ class PowBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -2501,12 +2501,12 @@ class PowBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_other = grad * xp.slope_of_exponent(self, other, result).conjugate()
         else:
@@ -2582,7 +2582,7 @@ class ReciprocalBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (-grad * (result * result).conjugate(),)
         if not keep:
@@ -2647,7 +2647,7 @@ class RemainderBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             other = node.other
             if (
@@ -2656,10 +2656,10 @@ class RemainderBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_other = -grad * xp.whole_part(self, other, result)
         else:
@@ -2744,10 +2744,10 @@ class SignBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.turned(grad, self, result),)
         if not keep:
@@ -2793,7 +2793,7 @@ class SinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * np_cos(self).conjugate(),)
         if not keep:
@@ -2834,7 +2834,7 @@ class SincBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.slope_of_sinc(self).conjugate(),)
         if not keep:
@@ -2877,7 +2877,7 @@ class SinhBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * np_cosh(self).conjugate(),)
         if not keep:
@@ -2910,7 +2910,7 @@ class SqrtBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad / (2 * result.conjugate()),)
         if not keep:
@@ -2956,7 +2956,7 @@ class SquareBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (2 * grad * self.conjugate(),)
         if not keep:
@@ -2987,7 +2987,9 @@ class SubBackward0(TwoEdges):
     def run(node, xp, grad, keep):
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
-            grad_of_other = -(grad if grad.shape == to_other._shape else xp.grad_to(grad, to_other))
+            grad_of_other = -(
+                grad if grad.shape == to_other._form[0] else xp.grad_to(grad, to_other)
+            )
         else:
             grad_of_other = None
         if to_self is not None:
@@ -3019,7 +3021,7 @@ class TanBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (1 + result * result).conjugate(),)
         if not keep:
@@ -3055,7 +3057,7 @@ class TanhBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad - grad * (result * result).conjugate(),)
         if not keep:
@@ -3175,7 +3177,7 @@ def _sgn_cpu(self):
 def _sgn_node(self):
     node = SgnBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3184,7 +3186,6 @@ def _sgn_node(self):
 def _sgn_record(self):
     node = SgnBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3195,9 +3196,14 @@ def _sgn_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3224,7 +3230,7 @@ def abs_cpu(self):
 def abs_node(self):
     node = AbsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3233,7 +3239,6 @@ def abs_node(self):
 def abs_record(self):
     node = AbsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3244,9 +3249,14 @@ def abs_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3278,7 +3288,7 @@ def abs__inplace(self):
 def abs__node(self):
     node = AbsBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3287,7 +3297,7 @@ def abs__record(self):
     check_inplace(self, True)
     node = AbsBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_absolute, self, "abs_", self._array), "abs_")
     return self
@@ -3304,7 +3314,7 @@ def acos_cpu(self):
 def acos_node(self):
     node = AcosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3313,7 +3323,6 @@ def acos_node(self):
 def acos_record(self):
     node = AcosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3324,9 +3333,14 @@ def acos_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3358,7 +3372,7 @@ def acos__inplace(self):
 def acos__node(self):
     node = AcosBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3367,7 +3381,7 @@ def acos__record(self):
     check_inplace(self, True)
     node = AcosBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arccos, self, "acos_", self._array), "acos_")
     return self
@@ -3384,7 +3398,7 @@ def acosh_cpu(self):
 def acosh_node(self):
     node = AcoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3393,7 +3407,6 @@ def acosh_node(self):
 def acosh_record(self):
     node = AcoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3406,9 +3419,14 @@ def acosh_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3440,7 +3458,7 @@ def acosh__inplace(self):
 def acosh__node(self):
     node = AcoshBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3449,7 +3467,7 @@ def acosh__record(self):
     check_inplace(self, True)
     node = AcoshBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arccosh, self, "acosh_", self._array), "acosh_")
     return self
@@ -3468,7 +3486,7 @@ def add_node(self, other):
     node = AddBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -3476,7 +3494,6 @@ def add_record(self, other):
     node = AddBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     array = (
         combine(np_add, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -3487,12 +3504,10 @@ def add_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3531,7 +3546,7 @@ def add__node(self, other):
     node = AddBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -3540,7 +3555,7 @@ def add__record(self, other):
     node = AddBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_add, self, "add_", self._array, other._array), "add_")
     return self
 
@@ -3552,7 +3567,7 @@ def angle_cpu(self, deg=False):
 def angle_node(self, deg=False):
     node = AngleBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.deg = deg
@@ -3562,7 +3577,6 @@ def angle_node(self, deg=False):
 def angle_record(self, deg=False):
     node = AngleBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3574,9 +3588,14 @@ def angle_record(self, deg=False):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3606,7 +3625,7 @@ def asin_cpu(self):
 def asin_node(self):
     node = AsinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3615,7 +3634,6 @@ def asin_node(self):
 def asin_record(self):
     node = AsinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3626,9 +3644,14 @@ def asin_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3660,7 +3683,7 @@ def asin__inplace(self):
 def asin__node(self):
     node = AsinBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3669,7 +3692,7 @@ def asin__record(self):
     check_inplace(self, True)
     node = AsinBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arcsin, self, "asin_", self._array), "asin_")
     return self
@@ -3686,7 +3709,7 @@ def asinh_cpu(self):
 def asinh_node(self):
     node = AsinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3695,7 +3718,6 @@ def asinh_node(self):
 def asinh_record(self):
     node = AsinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3708,9 +3730,14 @@ def asinh_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3742,7 +3769,7 @@ def asinh__inplace(self):
 def asinh__node(self):
     node = AsinhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3751,7 +3778,7 @@ def asinh__record(self):
     check_inplace(self, True)
     node = AsinhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arcsinh, self, "asinh_", self._array), "asinh_")
     return self
@@ -3764,22 +3791,26 @@ def astype_cpu(self, dtype):
 def astype_node(self, dtype):
     node = AstypeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def astype_record(self, dtype):
     node = AstypeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = pointwise_kernels.astype(self._array, dtype)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3809,7 +3840,7 @@ def atan_cpu(self):
 def atan_node(self):
     node = AtanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -3818,7 +3849,6 @@ def atan_node(self):
 def atan_record(self):
     node = AtanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3829,9 +3859,14 @@ def atan_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3863,7 +3898,7 @@ def atan2_node(self, other):
     node = Atan2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -3875,7 +3910,6 @@ def atan2_record(self, other):
     node = Atan2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -3896,12 +3930,10 @@ def atan2_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -3940,7 +3972,7 @@ def atan2__node(self, other):
     node = Atan2Backward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -3952,7 +3984,7 @@ def atan2__record(self, other):
     node = Atan2Backward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -3975,7 +4007,7 @@ def atan__inplace(self):
 def atan__node(self):
     node = AtanBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -3984,7 +4016,7 @@ def atan__record(self):
     check_inplace(self, True)
     node = AtanBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arctan, self, "atan_", self._array), "atan_")
     return self
@@ -4001,7 +4033,7 @@ def atanh_cpu(self):
 def atanh_node(self):
     node = AtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -4010,7 +4042,6 @@ def atanh_node(self):
 def atanh_record(self):
     node = AtanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4023,9 +4054,14 @@ def atanh_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4057,7 +4093,7 @@ def atanh__inplace(self):
 def atanh__node(self):
     node = AtanhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -4066,7 +4102,7 @@ def atanh__record(self):
     check_inplace(self, True)
     node = AtanhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_arctanh, self, "atanh_", self._array), "atanh_")
     return self
@@ -4233,22 +4269,26 @@ def cbrt_cpu(self):
 def cbrt_node(self):
     node = CbrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def cbrt_record(self):
     node = CbrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_cbrt(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4281,7 +4321,7 @@ def cbrt__inplace(self):
 def cbrt__node(self):
     node = CbrtBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -4289,7 +4329,7 @@ def cbrt__record(self):
     check_inplace(self, True)
     node = CbrtBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_cbrt, self, "cbrt_", self._array), "cbrt_")
     node.save_outputs(self)
     return self
@@ -4302,22 +4342,26 @@ def ceil_cpu(self):
 def ceil_node(self):
     node = CeilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def ceil_record(self):
     node = CeilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_ceil(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4349,7 +4393,7 @@ def ceil__inplace(self):
 def ceil__node(self):
     node = CeilBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -4357,7 +4401,7 @@ def ceil__record(self):
     check_inplace(self, True)
     node = CeilBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_ceil, self, "ceil_", self._array), "ceil_")
     return self
 
@@ -4377,7 +4421,7 @@ def clamp_node(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min = min
@@ -4394,7 +4438,6 @@ def clamp_record(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.min = min
@@ -4408,12 +4451,10 @@ def clamp_record(self, min=None, max=None):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4462,7 +4503,7 @@ def clamp__node(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edges[0])
     node.min = min
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
@@ -4479,7 +4520,7 @@ def clamp__record(self, min=None, max=None):
         None if min is None else min._edge or (edge_of(min) if min._flags & EDGED else None),
         None if max is None else max._edge or (edge_of(max) if max._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edges[0])
     node.min = min
     node.min_v = 0 if min is None or min._counter is None else min._counter[0]
@@ -4503,22 +4544,26 @@ def clone_cpu(self):
 def clone_node(self):
     node = CloneBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def clone_record(self):
     node = CloneBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = pointwise_kernels.clone(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4545,7 +4590,7 @@ def complex_node(self, other):
     node = ComplexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -4553,18 +4598,15 @@ def complex_record(self, other):
     node = ComplexBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     array = pointwise_kernels.complex(self._array, other._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4590,22 +4632,26 @@ def conjugate_cpu(self):
 def conjugate_node(self):
     node = ConjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def conjugate_record(self):
     node = ConjugateBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_conjugate(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4637,7 +4683,7 @@ def copysign_node(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_self is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4651,7 +4697,6 @@ def copysign_record(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_self is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -4674,12 +4719,10 @@ def copysign_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4714,7 +4757,7 @@ def copysign__node(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -4728,7 +4771,7 @@ def copysign__record(self, other):
     node = CopysignBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_self is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -4751,7 +4794,7 @@ def cos_cpu(self):
 def cos_node(self):
     node = CosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -4760,7 +4803,6 @@ def cos_node(self):
 def cos_record(self):
     node = CosBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4771,9 +4813,14 @@ def cos_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4805,7 +4852,7 @@ def cos__inplace(self):
 def cos__node(self):
     node = CosBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -4814,7 +4861,7 @@ def cos__record(self):
     check_inplace(self, True)
     node = CosBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_cos, self, "cos_", self._array), "cos_")
     return self
@@ -4831,7 +4878,7 @@ def cosh_cpu(self):
 def cosh_node(self):
     node = CoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -4840,7 +4887,6 @@ def cosh_node(self):
 def cosh_record(self):
     node = CoshBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4851,9 +4897,14 @@ def cosh_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4885,7 +4936,7 @@ def cosh__inplace(self):
 def cosh__node(self):
     node = CoshBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -4894,7 +4945,7 @@ def cosh__record(self):
     check_inplace(self, True)
     node = CoshBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_cosh, self, "cosh_", self._array), "cosh_")
     return self
@@ -4907,22 +4958,26 @@ def deg2rad_cpu(self):
 def deg2rad_node(self):
     node = Deg2RadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def deg2rad_record(self):
     node = Deg2RadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_deg2rad(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -4956,7 +5011,7 @@ def deg2rad__inplace(self):
 def deg2rad__node(self):
     node = Deg2RadBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -4964,7 +5019,7 @@ def deg2rad__record(self):
     check_inplace(self, True)
     node = Deg2RadBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_deg2rad, self, "deg2rad_", self._array), "deg2rad_")
     return self
 
@@ -4982,7 +5037,7 @@ def div_node(self, other):
     node = DivBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -4995,7 +5050,6 @@ def div_record(self, other):
     node = DivBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -5017,12 +5071,10 @@ def div_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5061,7 +5113,7 @@ def div__node(self, other):
     node = DivBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     node.other = other
@@ -5074,7 +5126,7 @@ def div__record(self, other):
     node = DivBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     node.other = other
@@ -5103,22 +5155,26 @@ def exp_cpu(self):
 def exp_node(self):
     node = ExpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def exp_record(self):
     node = ExpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = spread(np_exp, self._array) if self._array.size >= LARGE else np_exp(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5149,22 +5205,26 @@ def exp2_cpu(self):
 def exp2_node(self):
     node = Exp2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def exp2_record(self):
     node = Exp2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = spread(np_exp2, self._array) if self._array.size >= LARGE else np_exp2(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5197,7 +5257,7 @@ def exp2__inplace(self):
 def exp2__node(self):
     node = Exp2Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5205,7 +5265,7 @@ def exp2__record(self):
     check_inplace(self, True)
     node = Exp2Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_exp2, self, "exp2_", self._array), "exp2_")
     node.save_outputs(self)
     return self
@@ -5224,7 +5284,7 @@ def exp__inplace(self):
 def exp__node(self):
     node = ExpBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5232,7 +5292,7 @@ def exp__record(self):
     check_inplace(self, True)
     node = ExpBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_exp, self, "exp_", self._array), "exp_")
     node.save_outputs(self)
     return self
@@ -5249,22 +5309,26 @@ def expm1_cpu(self):
 def expm1_node(self):
     node = Expm1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def expm1_record(self):
     node = Expm1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = spread(np_expm1, self._array) if self._array.size >= LARGE else np_expm1(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5297,7 +5361,7 @@ def expm1__inplace(self):
 def expm1__node(self):
     node = Expm1Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5305,7 +5369,7 @@ def expm1__record(self):
     check_inplace(self, True)
     node = Expm1Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_expm1, self, "expm1_", self._array), "expm1_")
     node.save_outputs(self)
     return self
@@ -5318,22 +5382,26 @@ def floor_cpu(self):
 def floor_node(self):
     node = FloorBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def floor_record(self):
     node = FloorBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_floor(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5365,7 +5433,7 @@ def floor__inplace(self):
 def floor__node(self):
     node = FloorBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5373,7 +5441,7 @@ def floor__record(self):
     check_inplace(self, True)
     node = FloorBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_floor, self, "floor_", self._array), "floor_")
     return self
 
@@ -5391,7 +5459,7 @@ def floor_divide_node(self, other):
     node = FloorDivideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5399,7 +5467,6 @@ def floor_divide_record(self, other):
     node = FloorDivideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     array = (
         combine(np_floor_divide, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -5410,12 +5477,10 @@ def floor_divide_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5449,7 +5514,7 @@ def floor_divide__node(self, other):
     node = FloorDivideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5458,7 +5523,7 @@ def floor_divide__record(self, other):
     node = FloorDivideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(
         node,
         self,
@@ -5476,7 +5541,7 @@ def fmax_node(self, other):
     node = FmaxBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -5488,7 +5553,6 @@ def fmax_record(self, other):
     node = FmaxBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5504,12 +5568,10 @@ def fmax_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5536,7 +5598,7 @@ def fmin_node(self, other):
     node = FminBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -5548,7 +5610,6 @@ def fmin_record(self, other):
     node = FminBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5564,12 +5625,10 @@ def fmin_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5601,7 +5660,7 @@ def fmod_node(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -5615,7 +5674,6 @@ def fmod_record(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -5638,12 +5696,10 @@ def fmod_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5686,7 +5742,7 @@ def fmod__node(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -5700,7 +5756,7 @@ def fmod__record(self, other):
     node = FmodBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -5718,14 +5774,14 @@ def frexp_cpu(self):
 def frexp_node(self):
     node = FrexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def frexp_record(self):
     node = FrexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     mantissa, exponent = recorded_several(node, np_frexp(self._array), (True, False))
     node.save_outputs(mantissa, exponent)
     return mantissa, exponent
@@ -5791,7 +5847,7 @@ def heaviside_node(self, other):
     node = HeavisideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5799,7 +5855,6 @@ def heaviside_record(self, other):
     node = HeavisideBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     array = (
         combine(np_heaviside, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -5810,12 +5865,10 @@ def heaviside_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5845,7 +5898,7 @@ def heaviside__node(self, other):
     node = HeavisideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -5854,7 +5907,7 @@ def heaviside__record(self, other):
     node = HeavisideBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(
         node,
         self,
@@ -5877,7 +5930,7 @@ def hypot_node(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5891,7 +5944,6 @@ def hypot_record(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other
@@ -5914,12 +5966,10 @@ def hypot_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -5959,7 +6009,7 @@ def hypot__node(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -5973,7 +6023,7 @@ def hypot__record(self, other):
     node = HypotBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6001,14 +6051,14 @@ def imag_view(self):
 def imag_node(self):
     node = ImagBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def imag_record(self):
     node = ImagBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return record_view(node, self, pointwise_kernels.imag(self._array), (imag_again,))
 
 
@@ -6065,7 +6115,7 @@ def ldexp_cpu(self, other):
 def ldexp_node(self, other):
     node = LdexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -6074,7 +6124,6 @@ def ldexp_node(self, other):
 def ldexp_record(self, other):
     node = LdexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
-    node._rare = None
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     array = (
@@ -6087,12 +6136,10 @@ def ldexp_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6126,7 +6173,7 @@ def ldexp__inplace(self, other):
 def ldexp__node(self, other):
     node = LdexpBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     return node
@@ -6136,7 +6183,7 @@ def ldexp__record(self, other):
     check_inplace(self, True, other)
     node = LdexpBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
     record_inplace(
@@ -6165,7 +6212,7 @@ def lerp_node(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -6184,7 +6231,6 @@ def lerp_record(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._rare = None
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -6198,12 +6244,10 @@ def lerp_record(self, end, weight):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6251,7 +6295,7 @@ def lerp__node(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -6270,7 +6314,7 @@ def lerp__record(self, end, weight):
         end._edge or (edge_of(end) if end._flags & EDGED else None),
         weight._edge or (edge_of(weight) if weight._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.weight = weight
     node.weight_v = 0 if weight._counter is None else weight._counter[0]
     if to_weight is not None:
@@ -6295,7 +6339,7 @@ def log_cpu(self):
 def log_node(self):
     node = LogBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6304,7 +6348,6 @@ def log_node(self):
 def log_record(self):
     node = LogBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6315,9 +6358,14 @@ def log_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6347,7 +6395,7 @@ def log10_cpu(self):
 def log10_node(self):
     node = Log10Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6356,7 +6404,6 @@ def log10_node(self):
 def log10_record(self):
     node = Log10Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6367,9 +6414,14 @@ def log10_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6401,7 +6453,7 @@ def log10__inplace(self):
 def log10__node(self):
     node = Log10Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6410,7 +6462,7 @@ def log10__record(self):
     check_inplace(self, True)
     node = Log10Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log10, self, "log10_", self._array), "log10_")
     return self
@@ -6427,7 +6479,7 @@ def log1p_cpu(self):
 def log1p_node(self):
     node = Log1PBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6436,7 +6488,6 @@ def log1p_node(self):
 def log1p_record(self):
     node = Log1PBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6447,9 +6498,14 @@ def log1p_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6481,7 +6537,7 @@ def log1p__inplace(self):
 def log1p__node(self):
     node = Log1PBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6490,7 +6546,7 @@ def log1p__record(self):
     check_inplace(self, True)
     node = Log1PBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log1p, self, "log1p_", self._array), "log1p_")
     return self
@@ -6507,7 +6563,7 @@ def log2_cpu(self):
 def log2_node(self):
     node = Log2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -6516,7 +6572,6 @@ def log2_node(self):
 def log2_record(self):
     node = Log2Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6527,9 +6582,14 @@ def log2_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6561,7 +6621,7 @@ def log2__inplace(self):
 def log2__node(self):
     node = Log2Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6570,7 +6630,7 @@ def log2__record(self):
     check_inplace(self, True)
     node = Log2Backward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log2, self, "log2_", self._array), "log2_")
     return self
@@ -6589,7 +6649,7 @@ def log__inplace(self):
 def log__node(self):
     node = LogBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -6598,7 +6658,7 @@ def log__record(self):
     check_inplace(self, True)
     node = LogBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_log, self, "log_", self._array), "log_")
     return self
@@ -6612,7 +6672,7 @@ def logaddexp_node(self, other):
     node = LogaddexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6624,7 +6684,6 @@ def logaddexp_record(self, other):
     node = LogaddexpBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6640,12 +6699,10 @@ def logaddexp_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6681,7 +6738,7 @@ def logaddexp2_node(self, other):
     node = Logaddexp2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6693,7 +6750,6 @@ def logaddexp2_record(self, other):
     node = Logaddexp2Backward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6714,12 +6770,10 @@ def logaddexp2_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6792,7 +6846,7 @@ def maximum_node(self, other):
     node = MaximumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6804,7 +6858,6 @@ def maximum_record(self, other):
     node = MaximumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6820,12 +6873,10 @@ def maximum_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6866,7 +6917,7 @@ def maximum__node(self, other):
     node = MaximumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6878,7 +6929,7 @@ def maximum__record(self, other):
     node = MaximumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6894,7 +6945,7 @@ def minimum_node(self, other):
     node = MinimumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -6906,7 +6957,6 @@ def minimum_record(self, other):
     node = MinimumBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -6922,12 +6972,10 @@ def minimum_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -6968,7 +7016,7 @@ def minimum__node(self, other):
     node = MinimumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6980,7 +7028,7 @@ def minimum__record(self, other):
     node = MinimumBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -6995,14 +7043,14 @@ def modf_cpu(self):
 def modf_node(self):
     node = ModfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def modf_record(self):
     node = ModfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return recorded_several(node, np_modf(self._array), (True, True))
 
 
@@ -7028,7 +7076,7 @@ def mul_node(self, other):
     node = MulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7042,7 +7090,6 @@ def mul_record(self, other):
     node = MulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -7065,12 +7112,10 @@ def mul_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7109,7 +7154,7 @@ def mul__node(self, other):
     node = MulBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -7123,7 +7168,7 @@ def mul__record(self, other):
     node = MulBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_self is not None:
@@ -7142,7 +7187,7 @@ def nan_to_num_cpu(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -7151,7 +7196,6 @@ def nan_to_num_node(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7162,9 +7206,14 @@ def nan_to_num_record(self, *, nan=0.0, posinf=None, neginf=None):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7198,7 +7247,7 @@ def nan_to_num__inplace(self, *, nan=0.0, posinf=None, neginf=None):
 def nan_to_num__node(self, *, nan=0.0, posinf=None, neginf=None):
     node = NanToNumBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -7207,7 +7256,7 @@ def nan_to_num__record(self, *, nan=0.0, posinf=None, neginf=None):
     check_inplace(self, True)
     node = NanToNumBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(
         node, self, np_nan_to_num(self._array, nan=nan, posinf=posinf, neginf=neginf), "nan_to_num_"
@@ -7231,22 +7280,26 @@ def neg_cpu(self):
 def neg_node(self):
     node = NegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def neg_record(self):
     node = NegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_negative(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7278,7 +7331,7 @@ def neg__inplace(self):
 def neg__node(self):
     node = NegBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -7286,7 +7339,7 @@ def neg__record(self):
     check_inplace(self, True)
     node = NegBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_negative, self, "neg_", self._array), "neg_")
     return self
 
@@ -7304,7 +7357,7 @@ def nextafter_node(self, other):
     node = NextafterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -7312,7 +7365,6 @@ def nextafter_record(self, other):
     node = NextafterBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     array = (
         combine(np_nextafter, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -7323,12 +7375,10 @@ def nextafter_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7358,7 +7408,7 @@ def nextafter__node(self, other):
     node = NextafterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -7367,7 +7417,7 @@ def nextafter__record(self, other):
     node = NextafterBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(
         node,
         self,
@@ -7385,7 +7435,7 @@ def polar_node(self, other):
     node = PolarBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_self is not None:
         node.other = other
         node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7396,7 +7446,6 @@ def polar_record(self, other):
     node = PolarBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_self is not None:
         if other._edge is None or other._counter is not None or other._meta is not None:
             node.other = other
@@ -7408,12 +7457,10 @@ def polar_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7447,22 +7494,26 @@ def positive_cpu(self):
 def positive_node(self):
     node = PositiveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def positive_record(self):
     node = PositiveBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_positive(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7489,7 +7540,7 @@ def pow_node(self, other):
     node = PowBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -7501,7 +7552,6 @@ def pow_record(self, other):
     node = PowBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7517,12 +7567,10 @@ def pow_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7563,7 +7611,7 @@ def pow__node(self, other):
     node = PowBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7575,7 +7623,7 @@ def pow__record(self, other):
     node = PowBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -7591,22 +7639,26 @@ def rad2deg_cpu(self):
 def rad2deg_node(self):
     node = Rad2DegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def rad2deg_record(self):
     node = Rad2DegBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_rad2deg(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7640,7 +7692,7 @@ def rad2deg__inplace(self):
 def rad2deg__node(self):
     node = Rad2DegBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -7648,7 +7700,7 @@ def rad2deg__record(self):
     check_inplace(self, True)
     node = Rad2DegBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_rad2deg, self, "rad2deg_", self._array), "rad2deg_")
     return self
 
@@ -7668,14 +7720,14 @@ def real_view(self):
 def real_node(self):
     node = RealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def real_record(self):
     node = RealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return record_view(node, self, pointwise_kernels.real(self._array), (real_again,))
 
 
@@ -7694,22 +7746,26 @@ def reciprocal_cpu(self):
 def reciprocal_node(self):
     node = ReciprocalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def reciprocal_record(self):
     node = ReciprocalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_reciprocal(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7744,7 +7800,7 @@ def reciprocal__inplace(self):
 def reciprocal__node(self):
     node = ReciprocalBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -7752,7 +7808,7 @@ def reciprocal__record(self):
     check_inplace(self, True)
     node = ReciprocalBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(
         node, self, write_by(np_reciprocal, self, "reciprocal_", self._array), "reciprocal_"
     )
@@ -7773,7 +7829,7 @@ def remainder_node(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -7787,7 +7843,6 @@ def remainder_record(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -7810,12 +7865,10 @@ def remainder_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7861,7 +7914,7 @@ def remainder__node(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -7875,7 +7928,7 @@ def remainder__record(self, other):
     node = RemainderBackward0()
     node._edge0 = to_self = edge_of(self)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         save_before_write(node, "self", self, node._edge0)
     if to_other is not None:
@@ -7898,22 +7951,26 @@ def rint_cpu(self):
 def rint_node(self):
     node = RintBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def rint_record(self):
     node = RintBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_rint(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -7945,7 +8002,7 @@ def rint__inplace(self):
 def rint__node(self):
     node = RintBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -7953,7 +8010,7 @@ def rint__record(self):
     check_inplace(self, True)
     node = RintBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_rint, self, "rint_", self._array), "rint_")
     return self
 
@@ -7965,22 +8022,26 @@ def round_cpu(self, decimals=0):
 def round_node(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def round_record(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_round(self._array, decimals=decimals)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8012,7 +8073,7 @@ def round__inplace(self, decimals=0):
 def round__node(self, decimals=0):
     node = RoundBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -8020,7 +8081,7 @@ def round__record(self, decimals=0):
     check_inplace(self, True)
     node = RoundBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, np_round(self._array, decimals=decimals), "round_")
     return self
 
@@ -8032,7 +8093,7 @@ def sign_cpu(self):
 def sign_node(self):
     node = SignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8041,7 +8102,6 @@ def sign_node(self):
 def sign_record(self):
     node = SignBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -8052,9 +8112,14 @@ def sign_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8087,7 +8152,7 @@ def sign__inplace(self):
 def sign__node(self):
     node = SignBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8096,7 +8161,7 @@ def sign__record(self):
     check_inplace(self, True)
     node = SignBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sign, self, "sign_", self._array), "sign_")
     node.save_outputs(self)
@@ -8118,7 +8183,7 @@ def sin_cpu(self):
 def sin_node(self):
     node = SinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8127,7 +8192,6 @@ def sin_node(self):
 def sin_record(self):
     node = SinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -8138,9 +8202,14 @@ def sin_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8172,7 +8241,7 @@ def sin__inplace(self):
 def sin__node(self):
     node = SinBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8181,7 +8250,7 @@ def sin__record(self):
     check_inplace(self, True)
     node = SinBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sin, self, "sin_", self._array), "sin_")
     return self
@@ -8194,7 +8263,7 @@ def sinc_cpu(self):
 def sinc_node(self):
     node = SincBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8203,7 +8272,6 @@ def sinc_node(self):
 def sinc_record(self):
     node = SincBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -8214,9 +8282,14 @@ def sinc_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8248,7 +8321,7 @@ def sinc__inplace(self):
 def sinc__node(self):
     node = SincBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8257,7 +8330,7 @@ def sinc__record(self):
     check_inplace(self, True)
     node = SincBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sinc, self, "sinc_", self._array), "sinc_")
     return self
@@ -8274,7 +8347,7 @@ def sinh_cpu(self):
 def sinh_node(self):
     node = SinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8283,7 +8356,6 @@ def sinh_node(self):
 def sinh_record(self):
     node = SinhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -8294,9 +8366,14 @@ def sinh_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8328,7 +8405,7 @@ def sinh__inplace(self):
 def sinh__node(self):
     node = SinhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8337,7 +8414,7 @@ def sinh__record(self):
     check_inplace(self, True)
     node = SinhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_sinh, self, "sinh_", self._array), "sinh_")
     return self
@@ -8350,22 +8427,26 @@ def sqrt_cpu(self):
 def sqrt_node(self):
     node = SqrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def sqrt_record(self):
     node = SqrtBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_sqrt(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8398,7 +8479,7 @@ def sqrt__inplace(self):
 def sqrt__node(self):
     node = SqrtBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -8406,7 +8487,7 @@ def sqrt__record(self):
     check_inplace(self, True)
     node = SqrtBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_sqrt, self, "sqrt_", self._array), "sqrt_")
     node.save_outputs(self)
     return self
@@ -8419,7 +8500,7 @@ def square_cpu(self):
 def square_node(self):
     node = SquareBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -8428,7 +8509,6 @@ def square_node(self):
 def square_record(self):
     node = SquareBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -8439,9 +8519,14 @@ def square_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8473,7 +8558,7 @@ def square__inplace(self):
 def square__node(self):
     node = SquareBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -8482,7 +8567,7 @@ def square__record(self):
     check_inplace(self, True)
     node = SquareBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, write_by(np_square, self, "square_", self._array), "square_")
     return self
@@ -8501,7 +8586,7 @@ def sub_node(self, other):
     node = SubBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -8509,7 +8594,6 @@ def sub_record(self, other):
     node = SubBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     array = (
         combine(np_subtract, first_array, second_array)
         if type(first_array := self._array) is type(second_array := other._array) is ndarray
@@ -8520,12 +8604,10 @@ def sub_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8564,7 +8646,7 @@ def sub__node(self, other):
     node = SubBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -8573,7 +8655,7 @@ def sub__record(self, other):
     node = SubBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(
         node, self, write_by(np_subtract, self, "sub_", self._array, other._array), "sub_"
     )
@@ -8591,22 +8673,26 @@ def tan_cpu(self):
 def tan_node(self):
     node = TanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def tan_record(self):
     node = TanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = spread(np_tan, self._array) if self._array.size >= LARGE else np_tan(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8639,7 +8725,7 @@ def tan__inplace(self):
 def tan__node(self):
     node = TanBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -8647,7 +8733,7 @@ def tan__record(self):
     check_inplace(self, True)
     node = TanBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_tan, self, "tan_", self._array), "tan_")
     node.save_outputs(self)
     return self
@@ -8664,22 +8750,26 @@ def tanh_cpu(self):
 def tanh_node(self):
     node = TanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def tanh_record(self):
     node = TanhBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = spread(np_tanh, self._array) if self._array.size >= LARGE else np_tanh(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8712,7 +8802,7 @@ def tanh__inplace(self):
 def tanh__node(self):
     node = TanhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -8720,7 +8810,7 @@ def tanh__record(self):
     check_inplace(self, True)
     node = TanhBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_tanh, self, "tanh_", self._array), "tanh_")
     node.save_outputs(self)
     return self
@@ -8733,22 +8823,26 @@ def trunc_cpu(self):
 def trunc_node(self):
     node = TruncBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def trunc_record(self):
     node = TruncBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = np_trunc(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -8780,7 +8874,7 @@ def trunc__inplace(self):
 def trunc__node(self):
     node = TruncBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -8788,7 +8882,7 @@ def trunc__record(self):
     check_inplace(self, True)
     node = TruncBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, write_by(np_trunc, self, "trunc_", self._array), "trunc_")
     return self
 
@@ -8810,14 +8904,14 @@ def view_as_complex_view(self):
 def view_as_complex_node(self):
     node = ViewAsComplexBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def view_as_complex_record(self):
     node = ViewAsComplexBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return record_view(
         node, self, pointwise_kernels.view_as_complex(self._array), (view_as_complex_again,)
     )
@@ -8848,14 +8942,14 @@ def view_as_real_view(self):
 def view_as_real_node(self):
     node = ViewAsRealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def view_as_real_record(self):
     node = ViewAsRealBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return record_view(
         node, self, pointwise_kernels.view_as_real(self._array), (view_as_real_again,)
     )
@@ -8877,7 +8971,7 @@ def where_node(condition, self, other):
     node = WhereBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
     return node
@@ -8887,7 +8981,6 @@ def where_record(condition, self, other):
     node = WhereBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     node.condition = condition
     node.condition_v = 0 if condition._counter is None else condition._counter[0]
     array = np_where(condition._array, self._array, other._array)
@@ -8895,12 +8988,10 @@ def where_record(condition, self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

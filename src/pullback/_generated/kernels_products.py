@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import products as products_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -144,7 +144,7 @@ class TensordotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.tensordot_to_second(grad, self, other_shape, axes_self, axes_other)
         else:
@@ -157,7 +157,7 @@ class TensordotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.tensordot_to_first(grad, self_shape, other, axes_self, axes_other)
         else:
@@ -229,7 +229,7 @@ class ConvolveBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.correlate(
                 xp.full_window(grad, self_size, other_size, mode, False), self, "valid"
@@ -244,7 +244,7 @@ class ConvolveBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.correlate(
                 xp.full_window(grad, self_size, other_size, mode, False), other, "valid"
@@ -318,7 +318,7 @@ class CorrelateBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.correlate(
                 self, xp.full_window(grad, self_size, other_size, mode, True), "valid"
@@ -333,7 +333,7 @@ class CorrelateBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.convolve(
                 xp.full_window(grad, self_size, other_size, mode, True), other, "valid"
@@ -401,7 +401,7 @@ class DotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.dot_to_second(grad, self, other_shape)
         else:
@@ -414,7 +414,7 @@ class DotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.dot_to_first(grad, self_shape, other)
         else:
@@ -481,7 +481,7 @@ class MatmulBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = (
                 xp.matmul_to_second(grad, self, other_shape)
@@ -498,7 +498,7 @@ class MatmulBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = (
                 xp.matmul_to_first(grad, self_shape, other)
@@ -572,7 +572,7 @@ class OuterBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.reshape(
                 xp.matmul(xp.reshape(self, [-1]).conjugate(), grad), other_shape
@@ -587,7 +587,7 @@ class OuterBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.reshape(
                 xp.matmul(grad, xp.reshape(other, [-1]).conjugate()), self_shape
@@ -683,7 +683,7 @@ class VecdotBackward0(TwoEdges):
                 and (self._meta is None or not self._meta.detached)
             ):
                 self = self._array
-            elif type(self) is not ndarray or node._edge0._rare is not None:
+            elif type(self) is not ndarray or node._edge0._form[2] is not None:
                 self = input_array(node, "self")
             grad_of_other = xp.vecdot_grad(grad, self, other_ndim, axis)
         else:
@@ -696,7 +696,7 @@ class VecdotBackward0(TwoEdges):
                 and (other._meta is None or not other._meta.detached)
             ):
                 other = other._array
-            elif type(other) is not ndarray or node._edge1._rare is not None:
+            elif type(other) is not ndarray or node._edge1._form[2] is not None:
                 other = input_array(node, "other")
             grad_of_self = xp.vecdot_grad(grad.conjugate(), other, self_ndim, axis)
         else:
@@ -718,7 +718,7 @@ def _einsum_cpu(subscripts, operands, *, optimize=False):
 def _einsum_node(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in operands])
-    node._rare = None
+    node._form = UNDESCRIBED
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize
@@ -728,7 +728,6 @@ def _einsum_node(subscripts, operands, *, optimize=False):
 def _einsum_record(subscripts, operands, *, optimize=False):
     node = EinsumBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in operands])
-    node._rare = None
     node.subscripts = subscripts
     save_list(node, "operands", operands)
     node.optimize = optimize
@@ -753,7 +752,7 @@ def _tensordot_node(self, other, axes_self, axes_other):
     node = TensordotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -771,7 +770,6 @@ def _tensordot_record(self, other, axes_self, axes_other):
     node = TensordotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -815,7 +813,7 @@ def convolve_node(self, other, mode="full"):
     node = ConvolveBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_size = self.size
     if to_other is not None:
         node.self = self
@@ -832,7 +830,6 @@ def convolve_record(self, other, mode="full"):
     node = ConvolveBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     node.self_size = self.size
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
@@ -871,7 +868,7 @@ def correlate_node(self, other, mode="valid"):
     node = CorrelateBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -888,7 +885,6 @@ def correlate_record(self, other, mode="valid"):
     node = CorrelateBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -927,7 +923,7 @@ def dot_node(self, other):
     node = DotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -943,7 +939,6 @@ def dot_record(self, other):
     node = DotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -981,7 +976,7 @@ def matmul_node(self, other):
     node = MatmulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -997,7 +992,6 @@ def matmul_record(self, other):
     node = MatmulBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -1035,7 +1029,7 @@ def outer_node(self, other):
     node = OuterBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1051,7 +1045,6 @@ def outer_record(self, other):
     node = OuterBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self
@@ -1088,7 +1081,7 @@ def trace_cpu(self, offset=0, axis1=0, axis2=1, dtype=None):
 def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -1099,7 +1092,6 @@ def trace_node(self, offset=0, axis1=0, axis2=1, dtype=None):
 def trace_record(self, offset=0, axis1=0, axis2=1, dtype=None):
     node = TraceBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -1123,7 +1115,7 @@ def vecdot_node(self, other, *, axis=-1):
     node = VecdotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_other is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1140,7 +1132,6 @@ def vecdot_record(self, other, *, axis=-1):
     node = VecdotBackward0()
     node._edge0 = to_self = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = to_other = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if to_other is not None:
         if self._edge is None or self._counter is not None or self._meta is not None:
             node.self = self

@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import reduction as reduction_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -93,12 +93,12 @@ class ExclusiveCumprodBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.exclusive_cumprod_backward(grad, self, result, axis, reverse),)
         if not keep:
@@ -147,12 +147,12 @@ class RecurrenceBackward0(TwoEdges):
             and (factor._meta is None or not factor._meta.detached)
         ):
             factor = factor._array
-        elif type(factor) is not ndarray or node._edge1._rare is not None:
+        elif type(factor) is not ndarray or node._edge1._form[2] is not None:
             factor = input_array(node, "factor")
         axis = node.axis
         reverse = node.reverse
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_self, to_factor = node._edge0, node._edge1
         grad_of_self, grad_of_factor = xp.recurrence_backward(grad, factor, result, axis, reverse)
@@ -279,11 +279,11 @@ class CumprodBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.cumprod_backward(grad, self, result, axis),)
         if not keep:
@@ -351,11 +351,11 @@ class LogcumsumexpBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.logcumsumexp_backward(grad, self, result, axis),)
         if not keep:
@@ -402,12 +402,12 @@ class LogsumexpBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (xp.logsumexp_backward(grad, self, result, axis, keepdims),)
         if not keep:
@@ -460,12 +460,12 @@ class MaxBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -553,12 +553,12 @@ class MinBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -614,12 +614,12 @@ class NanmaxBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -675,12 +675,12 @@ class NanminBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
             xp.expand_reduced(grad, self_shape, axis, keepdims)
@@ -734,7 +734,7 @@ class ProdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
@@ -787,14 +787,14 @@ class StdBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
         ddof = node.ddof
         correction = node.correction
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (
             xp.var_backward(xp.half_over(grad, result), self, axis, keepdims, ddof, correction),
@@ -867,7 +867,7 @@ class VarBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         keepdims = node.keepdims
@@ -889,7 +889,7 @@ def _exclusive_cumprod_cpu(self, axis, reverse):
 def _exclusive_cumprod_node(self, axis, reverse):
     node = ExclusiveCumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -900,7 +900,6 @@ def _exclusive_cumprod_node(self, axis, reverse):
 def _exclusive_cumprod_record(self, axis, reverse):
     node = ExclusiveCumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -929,7 +928,7 @@ def _recurrence_node(self, factor, axis, reverse):
     node = RecurrenceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = factor._edge or (edge_of(factor) if factor._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.factor = factor
     node.factor_v = 0 if factor._counter is None else factor._counter[0]
     node.axis = axis
@@ -941,7 +940,6 @@ def _recurrence_record(self, factor, axis, reverse):
     node = RecurrenceBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = factor._edge or (edge_of(factor) if factor._flags & EDGED else None)
-    node._rare = None
     if factor._edge is None or factor._counter is not None or factor._meta is not None:
         node.factor = factor
         node.factor_v = 0 if factor._counter is None else factor._counter[0]
@@ -971,7 +969,7 @@ def _shift_cpu(self, axis, by, fill):
 def _shift_node(self, axis, by, fill):
     node = ShiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     node.by = by
     return node
@@ -980,7 +978,6 @@ def _shift_node(self, axis, by, fill):
 def _shift_record(self, axis, by, fill):
     node = ShiftBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axis = axis
     node.by = by
     return recorded(node, reduction_kernels.shift(self._array, axis, by, fill))
@@ -1025,7 +1022,7 @@ def cummax_cpu(self, axis):
 def cummax_node(self, axis):
     node = CummaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -1034,7 +1031,7 @@ def cummax_node(self, axis):
 def cummax_record(self, axis):
     node = CummaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -1059,7 +1056,7 @@ def cummin_cpu(self, axis):
 def cummin_node(self, axis):
     node = CumminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -1068,7 +1065,7 @@ def cummin_node(self, axis):
 def cummin_record(self, axis):
     node = CumminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -1093,7 +1090,7 @@ def cumprod_cpu(self, axis=None, *, dtype=None):
 def cumprod_node(self, axis=None, *, dtype=None):
     node = CumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1103,7 +1100,6 @@ def cumprod_node(self, axis=None, *, dtype=None):
 def cumprod_record(self, axis=None, *, dtype=None):
     node = CumprodBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1130,7 +1126,7 @@ def cumsum_cpu(self, axis=None, *, dtype=None):
 def cumsum_node(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -1139,7 +1135,6 @@ def cumsum_node(self, axis=None, *, dtype=None):
 def cumsum_record(self, axis=None, *, dtype=None):
     node = CumsumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     return recorded(node, np_cumsum(self._array, axis=axis, dtype=dtype))
@@ -1160,7 +1155,7 @@ def logcumsumexp_cpu(self, axis):
 def logcumsumexp_node(self, axis):
     node = LogcumsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1170,7 +1165,6 @@ def logcumsumexp_node(self, axis):
 def logcumsumexp_record(self, axis):
     node = LogcumsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1197,7 +1191,7 @@ def logsumexp_cpu(self, axis=None, keepdims=False):
 def logsumexp_node(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1208,7 +1202,6 @@ def logsumexp_node(self, axis=None, keepdims=False):
 def logsumexp_record(self, axis=None, keepdims=False):
     node = LogsumexpBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1236,7 +1229,7 @@ def max_cpu(self, axis=None, keepdims=False):
 def max_node(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1248,7 +1241,6 @@ def max_node(self, axis=None, keepdims=False):
 def max_record(self, axis=None, keepdims=False):
     node = MaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
@@ -1277,7 +1269,7 @@ def mean_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def mean_node(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1287,7 +1279,6 @@ def mean_node(self, axis=None, keepdims=False, *, dtype=None):
 def mean_record(self, axis=None, keepdims=False, *, dtype=None):
     node = MeanBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1309,7 +1300,7 @@ def min_cpu(self, axis=None, keepdims=False):
 def min_node(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1321,7 +1312,6 @@ def min_node(self, axis=None, keepdims=False):
 def min_record(self, axis=None, keepdims=False):
     node = MinBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
@@ -1358,7 +1348,7 @@ def nanmax_cpu(self, axis=None, keepdims=False):
 def nanmax_node(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1370,7 +1360,6 @@ def nanmax_node(self, axis=None, keepdims=False):
 def nanmax_record(self, axis=None, keepdims=False):
     node = NanmaxBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
@@ -1399,7 +1388,7 @@ def nanmin_cpu(self, axis=None, keepdims=False):
 def nanmin_node(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1411,7 +1400,6 @@ def nanmin_node(self, axis=None, keepdims=False):
 def nanmin_record(self, axis=None, keepdims=False):
     node = NanminBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
@@ -1440,7 +1428,7 @@ def prod_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def prod_node(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1452,7 +1440,6 @@ def prod_node(self, axis=None, keepdims=False, *, dtype=None):
 def prod_record(self, axis=None, keepdims=False, *, dtype=None):
     node = ProdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
@@ -1481,7 +1468,7 @@ def std_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = StdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1494,7 +1481,6 @@ def std_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def std_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = StdBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1526,7 +1512,7 @@ def sum_cpu(self, axis=None, keepdims=False, *, dtype=None):
 def sum_node(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1536,7 +1522,6 @@ def sum_node(self, axis=None, keepdims=False, *, dtype=None):
 def sum_record(self, axis=None, keepdims=False, *, dtype=None):
     node = SumBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -1560,7 +1545,7 @@ def var_cpu(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = VarBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -1573,7 +1558,6 @@ def var_node(self, axis=None, keepdims=False, *, ddof=0, correction=None):
 def var_record(self, axis=None, keepdims=False, *, ddof=0, correction=None):
     node = VarBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]

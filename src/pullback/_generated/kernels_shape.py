@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import shape as shape_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -575,7 +575,7 @@ def as_strided_view(self, shape, strides, storage_offset=0):
 def as_strided_node(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
@@ -586,7 +586,7 @@ def as_strided_node(self, shape, strides, storage_offset=0):
 def as_strided_record(self, shape, strides, storage_offset=0):
     node = AsStridedBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.shape = shape
     node.strides = strides
@@ -624,14 +624,14 @@ def broadcast_to_view(self, shape):
 def broadcast_to_node(self, shape):
     node = BroadcastToBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def broadcast_to_record(self, shape):
     node = BroadcastToBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return record_view(
         node, self, shape_kernels.broadcast_to(self._array, shape), (broadcast_to_again, shape)
     )
@@ -652,7 +652,7 @@ def concatenate_cpu(tensors, axis=0):
 def concatenate_node(tensors, axis=0):
     node = ConcatenateBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._rare = None
+    node._form = UNDESCRIBED
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
     return node
@@ -661,7 +661,6 @@ def concatenate_node(tensors, axis=0):
 def concatenate_record(tensors, axis=0):
     node = ConcatenateBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._rare = None
     node.tensors_shapes = [t.shape for t in tensors]
     node.axis = axis
     return recorded(node, shape_kernels.concatenate([t._array for t in tensors], axis))
@@ -682,7 +681,7 @@ def constant_pad_cpu(self, widths, values):
 def constant_pad_node(self, widths, values):
     node = ConstantPadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.widths = widths
     return node
@@ -691,7 +690,6 @@ def constant_pad_node(self, widths, values):
 def constant_pad_record(self, widths, values):
     node = ConstantPadBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.widths = widths
     return recorded(node, shape_kernels.constant_pad(self._array, widths, values))
@@ -725,7 +723,7 @@ def diagonal_view(self, offset=0, axis1=0, axis2=1):
 def diagonal_node(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -736,7 +734,7 @@ def diagonal_node(self, offset=0, axis1=0, axis2=1):
 def diagonal_record(self, offset=0, axis1=0, axis2=1):
     node = DiagonalBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.offset = offset
     node.axis1 = axis1
@@ -764,7 +762,7 @@ def diagonal_backward_cpu(grad_output, shape, offset=0, axis1=0, axis2=1):
 def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
     node = DiagonalBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -774,7 +772,6 @@ def diagonal_backward_node(grad_output, shape, offset=0, axis1=0, axis2=1):
 def diagonal_backward_record(grad_output, shape, offset=0, axis1=0, axis2=1):
     node = DiagonalBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
     node.offset = offset
     node.axis1 = axis1
     node.axis2 = axis2
@@ -808,7 +805,7 @@ def expand_dims_view(self, axis=0):
 def expand_dims_node(self, axis=0):
     node = ExpandDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -816,7 +813,7 @@ def expand_dims_node(self, axis=0):
 def expand_dims_record(self, axis=0):
     node = ExpandDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     return record_view(
         node, self, shape_kernels.expand_dims(self._array, axis), (expand_dims_again, axis)
@@ -838,7 +835,7 @@ def flip_cpu(self, axis=None):
 def flip_node(self, axis=None):
     node = FlipBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -846,7 +843,6 @@ def flip_node(self, axis=None):
 def flip_record(self, axis=None):
     node = FlipBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.axis = axis
     return recorded(node, shape_kernels.flip(self._array, axis))
 
@@ -876,14 +872,14 @@ def matrix_transpose_view(self):
 def matrix_transpose_node(self):
     node = MatrixTransposeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def matrix_transpose_record(self):
     node = MatrixTransposeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return record_view(
         node, self, shape_kernels.matrix_transpose(self._array), (matrix_transpose_again,)
     )
@@ -917,7 +913,7 @@ def moveaxis_view(self, source, destination):
 def moveaxis_node(self, source, destination):
     node = MoveaxisBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.source = source
     node.destination = destination
     return node
@@ -926,7 +922,7 @@ def moveaxis_node(self, source, destination):
 def moveaxis_record(self, source, destination):
     node = MoveaxisBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.source = source
     node.destination = destination
     return record_view(
@@ -962,7 +958,7 @@ def permute_dims_view(self, axes=None):
 def permute_dims_node(self, axes=None):
     node = PermuteDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axes = axes
     return node
 
@@ -970,7 +966,7 @@ def permute_dims_node(self, axes=None):
 def permute_dims_record(self, axes=None):
     node = PermuteDimsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axes = axes
     return record_view(
         node, self, shape_kernels.permute_dims(self._array, axes), (permute_dims_again, axes)
@@ -992,7 +988,7 @@ def repeat_cpu(self, repeats, axis=None):
 def repeat_node(self, repeats, axis=None):
     node = RepeatBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
@@ -1002,7 +998,6 @@ def repeat_node(self, repeats, axis=None):
 def repeat_record(self, repeats, axis=None):
     node = RepeatBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.repeats = repeats
     node.axis = axis
@@ -1037,7 +1032,7 @@ def reshape_view(self, shape, order="C", *, copy=None):
 def reshape_node(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.order = order
     return node
@@ -1046,7 +1041,7 @@ def reshape_node(self, shape, order="C", *, copy=None):
 def reshape_record(self, shape, order="C", *, copy=None):
     node = ReshapeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.order = order
     return record_view(
@@ -1072,7 +1067,7 @@ def roll_cpu(self, shift, axis=None):
 def roll_node(self, shift, axis=None):
     node = RollBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.shift = shift
     node.axis = axis
     return node
@@ -1081,7 +1076,6 @@ def roll_node(self, shift, axis=None):
 def roll_record(self, shift, axis=None):
     node = RollBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.shift = shift
     node.axis = axis
     return recorded(node, shape_kernels.roll(self._array, shift, axis))
@@ -1115,7 +1109,7 @@ def sliding_window_view_view(self, window_shape, axis=None):
 def sliding_window_view_node(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -1125,7 +1119,7 @@ def sliding_window_view_node(self, window_shape, axis=None):
 def sliding_window_view_record(self, window_shape, axis=None):
     node = SlidingWindowViewBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.window_shape = window_shape
     node.axis = axis
@@ -1165,7 +1159,7 @@ def split_view(self, indices_or_sections, axis=0):
 def split_node(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1175,7 +1169,7 @@ def split_node(self, indices_or_sections, axis=0):
 def split_record(self, indices_or_sections, axis=0):
     node = SplitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.indices_or_sections = indices_or_sections
     node.axis = axis
@@ -1210,7 +1204,7 @@ def squeeze_view(self, axis=None):
 def squeeze_node(self, axis=None):
     node = SqueezeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     return node
 
@@ -1218,7 +1212,7 @@ def squeeze_node(self, axis=None):
 def squeeze_record(self, axis=None):
     node = SqueezeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     return record_view(node, self, shape_kernels.squeeze(self._array, axis), (squeeze_again, axis))
 
@@ -1238,7 +1232,7 @@ def stack_cpu(tensors, axis=0):
 def stack_node(tensors, axis=0):
     node = StackBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._rare = None
+    node._form = UNDESCRIBED
     node.tensors_len = len(tensors)
     node.axis = axis
     return node
@@ -1247,7 +1241,6 @@ def stack_node(tensors, axis=0):
 def stack_record(tensors, axis=0):
     node = StackBackward0()
     node._edges = tuple([t._edge or edge_of(t) for t in tensors])
-    node._rare = None
     node.tensors_len = len(tensors)
     node.axis = axis
     return recorded(node, shape_kernels.stack([t._array for t in tensors], axis))
@@ -1281,7 +1274,7 @@ def swapaxes_view(self, axis1, axis2):
 def swapaxes_node(self, axis1, axis2):
     node = SwapaxesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis1 = axis1
     node.axis2 = axis2
     return node
@@ -1290,7 +1283,7 @@ def swapaxes_node(self, axis1, axis2):
 def swapaxes_record(self, axis1, axis2):
     node = SwapaxesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis1 = axis1
     node.axis2 = axis2
     return record_view(
@@ -1316,7 +1309,7 @@ def tile_cpu(self, reps):
 def tile_node(self, reps):
     node = TileBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.reps = reps
     return node
@@ -1325,7 +1318,6 @@ def tile_node(self, reps):
 def tile_record(self, reps):
     node = TileBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.self_shape = self._array.shape
     node.reps = reps
     return recorded(node, shape_kernels.tile(self._array, reps))
@@ -1346,7 +1338,7 @@ def tril_cpu(self, k=0):
 def tril_node(self, k=0):
     node = TrilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.k = k
     return node
 
@@ -1354,7 +1346,6 @@ def tril_node(self, k=0):
 def tril_record(self, k=0):
     node = TrilBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.k = k
     return recorded(node, shape_kernels.tril(self._array, k))
 
@@ -1374,7 +1365,7 @@ def triu_cpu(self, k=0):
 def triu_node(self, k=0):
     node = TriuBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.k = k
     return node
 
@@ -1382,7 +1373,6 @@ def triu_node(self, k=0):
 def triu_record(self, k=0):
     node = TriuBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.k = k
     return recorded(node, shape_kernels.triu(self._array, k))
 
@@ -1410,7 +1400,7 @@ def unbind_view(self, axis=0):
 def unbind_node(self, axis=0):
     node = UnbindBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     return node
 
@@ -1418,7 +1408,7 @@ def unbind_node(self, axis=0):
 def unbind_record(self, axis=0):
     node = UnbindBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.axis = axis
     return record_views(node, self, shape_kernels.unbind(self._array, axis), (unbind_again, axis))
 
@@ -1438,7 +1428,7 @@ def window_backward_cpu(grad_output, shape, window_shape, axis=None):
 def window_backward_node(grad_output, shape, window_shape, axis=None):
     node = WindowBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.window_shape = window_shape
     node.axis = axis
     return node
@@ -1447,7 +1437,6 @@ def window_backward_node(grad_output, shape, window_shape, axis=None):
 def window_backward_record(grad_output, shape, window_shape, axis=None):
     node = WindowBackwardBackward0()
     node._edge0 = grad_output._edge or edge_of(grad_output)
-    node._rare = None
     node.window_shape = window_shape
     node.axis = axis
     return recorded(

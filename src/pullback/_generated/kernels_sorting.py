@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback import composites, kernels
 from pullback.kernels import sorting as sorting_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -212,7 +212,7 @@ class SortBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         axis = node.axis
         descending = node.descending
@@ -322,7 +322,7 @@ def _quantile_places_cpu(q, count, method):
 def _quantile_places_node(q, count, method):
     node = QuantilePlacesBackward0()
     node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
@@ -332,7 +332,7 @@ def _quantile_places_node(q, count, method):
 def _quantile_places_record(q, count, method):
     node = QuantilePlacesBackward0()
     node._edge0 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.count = count
     node.count_v = 0 if count._counter is None else count._counter[0]
     node.method = method
@@ -380,7 +380,7 @@ def bincount_node(self, weights=None, minlength=0):
         if weights is None
         else weights._edge or (edge_of(weights) if weights._flags & EDGED else None)
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -393,7 +393,6 @@ def bincount_record(self, weights=None, minlength=0):
         if weights is None
         else weights._edge or (edge_of(weights) if weights._flags & EDGED else None)
     )
-    node._rare = None
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return recorded(
@@ -433,7 +432,7 @@ def kthvalue_cpu(self, k, axis=-1, keepdims=False):
 def kthvalue_node(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -443,7 +442,7 @@ def kthvalue_node(self, k, axis=-1, keepdims=False):
 def kthvalue_record(self, k, axis=-1, keepdims=False):
     node = KthvalueBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -469,7 +468,7 @@ def mode_cpu(self, axis=-1, keepdims=False):
 def mode_node(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -479,7 +478,7 @@ def mode_node(self, axis=-1, keepdims=False):
 def mode_record(self, axis=-1, keepdims=False):
     node = ModeBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     node.keepdims = keepdims
@@ -513,7 +512,7 @@ def sort_cpu(self, axis=-1, *, descending=False, stable=True):
 def sort_node(self, axis=-1, *, descending=False, stable=True):
     node = SortBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.axis = axis
@@ -525,7 +524,6 @@ def sort_node(self, axis=-1, *, descending=False, stable=True):
 def sort_record(self, axis=-1, *, descending=False, stable=True):
     node = SortBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -554,7 +552,7 @@ def topk_cpu(self, k, axis=-1, largest=True, sorted=True):
 def topk_node(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     return node
@@ -563,7 +561,7 @@ def topk_node(self, k, axis=-1, largest=True, sorted=True):
 def topk_record(self, k, axis=-1, largest=True, sorted=True):
     node = TopkBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self_shape = self._array.shape
     node.axis = axis
     values, indices = recorded_several(
@@ -588,14 +586,14 @@ def unique_all_cpu(self):
 def unique_all_node(self):
     node = UniqueAllBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def unique_all_record(self):
     node = UniqueAllBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return recorded_several(node, np_unique_all(self._array), (True, False, False, False))
 
 
@@ -606,14 +604,14 @@ def unique_counts_cpu(self):
 def unique_counts_node(self):
     node = UniqueCountsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def unique_counts_record(self):
     node = UniqueCountsBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return recorded_several(node, np_unique_counts(self._array), (True, False))
 
 
@@ -624,14 +622,14 @@ def unique_inverse_cpu(self):
 def unique_inverse_node(self):
     node = UniqueInverseBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def unique_inverse_record(self):
     node = UniqueInverseBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return recorded_several(node, np_unique_inverse(self._array), (True, False))
 
 
@@ -642,14 +640,13 @@ def unique_values_cpu(self):
 def unique_values_node(self):
     node = UniqueValuesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def unique_values_record(self):
     node = UniqueValuesBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     return recorded(node, np_unique_values(self._array))
 
 

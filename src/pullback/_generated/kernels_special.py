@@ -9,6 +9,7 @@ import numpy as np
 
 from pullback.kernels import special as special_kernels
 from pullback.kernels import special_gamma as special_gamma_kernels
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -20,7 +21,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -85,7 +85,7 @@ class DigammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.polygamma(1, self),)
         if not keep:
@@ -126,7 +126,7 @@ class EntrBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (-grad * (np_log(self) + 1),)
         if not keep:
@@ -167,7 +167,7 @@ class ErfBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.slope_of_erf(self),)
         if not keep:
@@ -208,7 +208,7 @@ class ErfcBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (-grad * xp.slope_of_erf(self),)
         if not keep:
@@ -239,7 +239,7 @@ class ErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad / xp.slope_of_erf(result),)
         if not keep:
@@ -285,10 +285,10 @@ class GammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result * xp.digamma(self)),)
         if not keep:
@@ -332,7 +332,7 @@ class I0Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.i1(self),)
         if not keep:
@@ -375,10 +375,10 @@ class I1Backward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * xp.slope_of_i1(self, result),)
         if not keep:
@@ -422,7 +422,7 @@ class LgammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.digamma(self),)
         if not keep:
@@ -464,7 +464,7 @@ class LogitBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         eps = node.eps
         results = (grad * xp.slope_of_logit(self, eps),)
@@ -508,7 +508,7 @@ class PolygammaBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         results = (grad * xp.polygamma(n + 1, self),)
         if not keep:
@@ -541,7 +541,7 @@ class SigmoidBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = ((grad - grad * result.conjugate()) * result.conjugate(),)
         if not keep:
@@ -586,7 +586,7 @@ class SoftplusBackward0(OneEdge):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         beta = node.beta
         threshold = node.threshold
@@ -641,7 +641,7 @@ class Xlog1PyBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -650,7 +650,7 @@ class Xlog1PyBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -711,7 +711,7 @@ class XlogyBackward0(TwoEdges):
             and (self._meta is None or not self._meta.detached)
         ):
             self = self._array
-        elif type(self) is not ndarray or node._edge0._rare is not None:
+        elif type(self) is not ndarray or node._edge0._form[2] is not None:
             self = input_array(node, "self")
         other = node.other
         if (
@@ -720,7 +720,7 @@ class XlogyBackward0(TwoEdges):
             and (other._meta is None or not other._meta.detached)
         ):
             other = other._array
-        elif type(other) is not ndarray or node._edge1._rare is not None:
+        elif type(other) is not ndarray or node._edge1._form[2] is not None:
             other = input_array(node, "other")
         to_self, to_other = node._edge0, node._edge1
         if to_other is not None:
@@ -746,7 +746,7 @@ def digamma_cpu(self):
 def digamma_node(self):
     node = DigammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -755,7 +755,6 @@ def digamma_node(self):
 def digamma_record(self):
     node = DigammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -766,9 +765,14 @@ def digamma_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -800,7 +804,7 @@ def digamma__inplace(self):
 def digamma__node(self):
     node = DigammaBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -809,7 +813,7 @@ def digamma__record(self):
     check_inplace(self, True)
     node = DigammaBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_gamma_kernels.digamma(self._array), "digamma_")
     return self
@@ -822,7 +826,7 @@ def entr_cpu(self):
 def entr_node(self):
     node = EntrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -831,7 +835,6 @@ def entr_node(self):
 def entr_record(self):
     node = EntrBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -842,9 +845,14 @@ def entr_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -870,7 +878,7 @@ def erf_cpu(self):
 def erf_node(self):
     node = ErfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -879,7 +887,6 @@ def erf_node(self):
 def erf_record(self):
     node = ErfBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -890,9 +897,14 @@ def erf_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -924,7 +936,7 @@ def erf__inplace(self):
 def erf__node(self):
     node = ErfBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -933,7 +945,7 @@ def erf__record(self):
     check_inplace(self, True)
     node = ErfBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels.erf(self._array), "erf_")
     return self
@@ -946,7 +958,7 @@ def erfc_cpu(self):
 def erfc_node(self):
     node = ErfcBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -955,7 +967,6 @@ def erfc_node(self):
 def erfc_record(self):
     node = ErfcBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -966,9 +977,14 @@ def erfc_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1000,7 +1016,7 @@ def erfc__inplace(self):
 def erfc__node(self):
     node = ErfcBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -1009,7 +1025,7 @@ def erfc__record(self):
     check_inplace(self, True)
     node = ErfcBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_kernels.erfc(self._array), "erfc_")
     return self
@@ -1022,22 +1038,26 @@ def erfinv_cpu(self):
 def erfinv_node(self):
     node = ErfinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def erfinv_record(self):
     node = ErfinvBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = special_kernels.erfinv(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1070,7 +1090,7 @@ def erfinv__inplace(self):
 def erfinv__node(self):
     node = ErfinvBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -1078,7 +1098,7 @@ def erfinv__record(self):
     check_inplace(self, True)
     node = ErfinvBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, special_kernels.erfinv(self._array), "erfinv_")
     node.save_outputs(self)
     return self
@@ -1091,7 +1111,7 @@ def gamma_cpu(self):
 def gamma_node(self):
     node = GammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1100,7 +1120,6 @@ def gamma_node(self):
 def gamma_record(self):
     node = GammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1111,9 +1130,14 @@ def gamma_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1140,7 +1164,7 @@ def i0_cpu(self):
 def i0_node(self):
     node = I0Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1149,7 +1173,6 @@ def i0_node(self):
 def i0_record(self):
     node = I0Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1160,9 +1183,14 @@ def i0_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1188,7 +1216,7 @@ def i1_cpu(self):
 def i1_node(self):
     node = I1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1197,7 +1225,6 @@ def i1_node(self):
 def i1_record(self):
     node = I1Backward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1208,9 +1235,14 @@ def i1_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1237,7 +1269,7 @@ def lgamma_cpu(self):
 def lgamma_node(self):
     node = LgammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     return node
@@ -1246,7 +1278,6 @@ def lgamma_node(self):
 def lgamma_record(self):
     node = LgammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1257,9 +1288,14 @@ def lgamma_record(self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1291,7 +1327,7 @@ def lgamma__inplace(self):
 def lgamma__node(self):
     node = LgammaBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     return node
 
@@ -1300,7 +1336,7 @@ def lgamma__record(self):
     check_inplace(self, True)
     node = LgammaBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     record_inplace(node, self, special_gamma_kernels.lgamma(self._array), "lgamma_")
     return self
@@ -1313,7 +1349,7 @@ def logit_cpu(self, eps=None):
 def logit_node(self, eps=None):
     node = LogitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.eps = eps
@@ -1323,7 +1359,6 @@ def logit_node(self, eps=None):
 def logit_record(self, eps=None):
     node = LogitBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1335,9 +1370,14 @@ def logit_record(self, eps=None):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1369,7 +1409,7 @@ def logit__inplace(self, eps=None):
 def logit__node(self, eps=None):
     node = LogitBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     return node
@@ -1379,7 +1419,7 @@ def logit__record(self, eps=None):
     check_inplace(self, True)
     node = LogitBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.eps = eps
     record_inplace(node, self, special_kernels.logit(self._array, eps), "logit_")
@@ -1393,7 +1433,7 @@ def polygamma_cpu(n, self):
 def polygamma_node(n, self):
     node = PolygammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.n = n
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1403,7 +1443,6 @@ def polygamma_node(n, self):
 def polygamma_record(n, self):
     node = PolygammaBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     node.n = n
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
@@ -1415,9 +1454,14 @@ def polygamma_record(n, self):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1443,22 +1487,26 @@ def sigmoid_cpu(self):
 def sigmoid_node(self):
     node = SigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def sigmoid_record(self):
     node = SigmoidBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     array = special_kernels.sigmoid(self._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1491,7 +1539,7 @@ def sigmoid__inplace(self):
 def sigmoid__node(self):
     node = SigmoidBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -1499,7 +1547,7 @@ def sigmoid__record(self):
     check_inplace(self, True)
     node = SigmoidBackward0()
     node._edge0 = edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     record_inplace(node, self, special_kernels.sigmoid(self._array), "sigmoid_")
     node.save_outputs(self)
     return self
@@ -1512,7 +1560,7 @@ def softplus_cpu(self, beta=1.0, threshold=20.0):
 def softplus_node(self, beta=1.0, threshold=20.0):
     node = SoftplusBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.beta = beta
@@ -1523,7 +1571,6 @@ def softplus_node(self, beta=1.0, threshold=20.0):
 def softplus_record(self, beta=1.0, threshold=20.0):
     node = SoftplusBackward0()
     node._edge0 = self._edge or edge_of(self)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1536,9 +1583,14 @@ def softplus_record(self, beta=1.0, threshold=20.0):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = self._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1569,7 +1621,7 @@ def xlog1py_node(self, other):
     node = Xlog1PyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1581,7 +1633,6 @@ def xlog1py_record(self, other):
     node = Xlog1PyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1597,12 +1648,10 @@ def xlog1py_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1635,7 +1684,7 @@ def xlogy_node(self, other):
     node = XlogyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.self = self
     node.self_v = 0 if self._counter is None else self._counter[0]
     node.other = other
@@ -1647,7 +1696,6 @@ def xlogy_record(self, other):
     node = XlogyBackward0()
     node._edge0 = self._edge or (edge_of(self) if self._flags & EDGED else None)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
     if self._edge is None or self._counter is not None or self._meta is not None:
         node.self = self
         node.self_v = 0 if self._counter is None else self._counter[0]
@@ -1663,12 +1711,10 @@ def xlogy_record(self, other):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -1707,7 +1753,7 @@ def xlogy__node(self, other):
     node = XlogyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]
@@ -1719,7 +1765,7 @@ def xlogy__record(self, other):
     node = XlogyBackward0()
     node._edge0 = edge_of(self)
     node._edge1 = other._edge or (edge_of(other) if other._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     save_before_write(node, "self", self, node._edge0)
     node.other = other
     node.other_v = 0 if other._counter is None else other._counter[0]

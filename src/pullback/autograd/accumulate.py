@@ -8,6 +8,7 @@ from weakref import ref
 
 import numpy as np
 
+from pullback.autograd.form import FLOAT64, FORMS, form_of
 from pullback.autograd.node import LAST, Edge, HookLists, Node
 from pullback.autograd.payload_nodes import mark
 from pullback.dispatch.keys import REQUIRES_GRAD
@@ -38,17 +39,22 @@ class AccumulateGrad(Node):
         self.variable = variable
         self._seq = LAST
         array = variable._array
-        self._shape = array.shape
         wanted = OWN if variable._meta is None else variable._meta.grad_dtype
-        self._dtype = array.dtype if wanted is OWN else wanted
-        self._rare = None
-        if type(array) is not _ndarray and isinstance(array, Payload):
+        dtype = array.dtype if wanted is OWN else wanted
+        if type(array) is _ndarray and dtype is FLOAT64:
+            try:  # without a call, as most leaves are alike
+                self._form = FORMS[array.shape]
+            except KeyError:
+                self._form = form_of(array.shape, dtype)
+            return
+        self._form = form_of(array.shape, dtype)
+        if isinstance(array, Payload):
             mark(self)
 
     @property
     def is_watched(self) -> bool:
         """Whether the node or its leaf has hooks."""
-        if type(self._rare) is HookLists:
+        if type(self._form[2]) is HookLists:
             return True
         meta = self.variable._meta
         return meta is not None and bool(meta.hooks or meta.accumulator_hooks)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pullback.autograd.accumulate import AccumulateGrad
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
-from pullback.autograd.edges import GradientEdge
 from pullback.autograd.engine import GraphTask
 from pullback.autograd.everyday import as_tensors, run_everyday
+from pullback.autograd.form import form_of
 from pullback.autograd.level import forbid_in_transform
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Edge, Node, ends_of, output_of
 from pullback.autograd.retain import retain_grad
-from pullback.autograd.seeds import Root, Seeds, listed, seeds_of
+from pullback.autograd.seeds import GradientEdge, Root, Seeds, listed, seeds_of
 from pullback.autograd.view import edge_of, requires_grad
 from pullback.dispatch.keys import DUAL, PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError, AutogradValueError
@@ -271,5 +271,4 @@ class _Nowhere(Node):
 
     def __init__(self, tensor: Tensor):
         self._seq = 0
-        self._shape, self._dtype = tensor.shape, tensor.dtype
-        self._rare = None
+        self._form = form_of(tensor.shape, tensor.dtype)

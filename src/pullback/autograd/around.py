@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
 from pullback.autograd.inplace import check_inplace, rebase_history
-from pullback.autograd.node import next_sequence_number
+from pullback.autograd.node import describe, next_sequence_number
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.record import attach, record_view, record_views
 from pullback.autograd.saved_hooks import pack_inputs, pack_outputs
@@ -109,7 +109,7 @@ def record_write_around(below: Function, make_node: Function, marks: bool) -> Fu
         below(self, *args, **kwargs)
         if self.dtype.kind in "fc":
             node._seq = next_sequence_number()
-            node._shape, node._dtype = self.shape, self.dtype
+            describe(node, self.shape, self.dtype)
             rebase_history(self, node)
             view = view_of(self)
             newest = node if view is None else view.base._edge

@@ -77,7 +77,7 @@ def _run(
         node = heappop(heap)[1]
         grad = buffers.pop(node)
         while True:
-            if type(node._rare) is HookLists or not node._is_plain:
+            if type(node._form[2]) is HookLists or not node._is_plain:
                 raise DeclinedError("code of the user's")
             done.append(node)
             results = node.backward(xp, grad) if node._outputs == 1 else node.backward(xp, *grad)
@@ -91,7 +91,8 @@ def _run(
                 if target is None or part is None:
                     continue
                 array, number = part.primal if type(part) is Dual else part, 0
-                if array.dtype is not target._dtype or array.shape != target._shape:
+                shape, dtype, _ = target._form
+                if array.dtype is not dtype or array.shape != shape:
                     target, number = ends_of(target)
                     part = fitted(xp, node, target, number, part)
                 if target in buffers:
@@ -144,7 +145,7 @@ def _run_for_tangents(root: Edge, kinds: dict[Any, bool | None], inputs: int, xp
     if not kinds[first]:  # else nothing that arrives there has a tangent
         receive(buffers, first, number, arrays.seed(*output_of(first, number)))
     for node, is_straight in islice(reversed(kinds.items()), len(kinds) - inputs):
-        if type(node._rare) is HookLists:  # also of a node that is left out
+        if type(node._form[2]) is HookLists:  # also of a node that is left out
             raise DeclinedError("code of the user's")
         grad = arrived(node)
         if grad is None:
@@ -176,7 +177,8 @@ def _run_for_tangents(root: Edge, kinds: dict[Any, bool | None], inputs: int, xp
                     part = shown
             elif goes_straight and not is_straight:
                 continue  # a gradient without a tangent
-            if shown.dtype is not target._dtype or shown.shape != target._shape:
+            shape, dtype, _ = target._form
+            if shown.dtype is not dtype or shown.shape != shape:
                 target, number = ends_of(target)
                 part = _fitted(xp, node, target, number, part)
                 if target._outputs != 1:

@@ -51,7 +51,7 @@ def run_everyday(
     if root is None and type(loss._meta) is View:  # an element, for instance
         root = edge_of(loss)
     # A node with several outputs has a tuple of shapes; one of a payload is marked.
-    seed = None if root is None or root._shape else _ONE.get(root._dtype)
+    seed = None if root is None or root._form[0] else _ONE.get(root._form[1])
     if (
         seed is None
         or get_state().modes

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
+from pullback.autograd.form import UNDESCRIBED, form_of
 from pullback.autograd.function_forward import given_tangents, push_tangents
 from pullback.autograd.function_map import forward_of_samples, innermost_level, outside_of
 from pullback.autograd.function_outputs import wrap_outputs
@@ -55,7 +56,7 @@ class FunctionCtx(Node):
         self.needs_input_grad = tuple(isinstance(a, Tensor) and requires_grad(a) for a in args)
         self._is_tensor = tuple(isinstance(a, Tensor) for a in args)
         self._edges = tuple(edge_of(a) for a in args if isinstance(a, Tensor))
-        self._rare = None
+        self._form = UNDESCRIBED
         self._outputs = 1
         self._to_save: tuple[Any, ...] | None = None
         self._for_forward: tuple[Any, ...] = ()
@@ -136,8 +137,8 @@ class FunctionCtx(Node):
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the user's backward and checks what it returns."""
         single = self._outputs == 1
-        shapes = (self._shape,) if single else self._shape
-        dtypes = (self._dtype,) if single else self._dtype
+        shape, dtype, _ = self._form
+        shapes, dtypes = ((shape,), (dtype,)) if single else (shape, dtype)
         given = [shown(xp, grad) for grad in grads]
         if self._materializes:
             known = next((grad for grad in given if grad is not None), None)
@@ -349,8 +350,7 @@ class _Once(Node):
     def __init__(self, tensor: Tensor, edges: tuple[Any, ...]):
         self._edges = edges
         self._seq = next_sequence_number()
-        self._shape, self._dtype = tensor.shape, tensor.dtype
-        self._rare = None
+        self._form = form_of(tensor.shape, tensor.dtype)
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002 - always raises
         """Always raises."""

@@ -14,7 +14,7 @@ import warnings
 from typing import Any
 
 from pullback.autograd.inplace import rebase_history
-from pullback.autograd.node import edge_to, ends_of
+from pullback.autograd.node import describe, edge_to, ends_of
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.view import make_view, requires_grad, view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
@@ -76,10 +76,9 @@ def _place(inputs: list[Tensor], tensor: Tensor) -> int:
 
 def _describe(node: Any, outputs: tuple[Any, ...]) -> None:
     node._outputs = len(outputs)
-    node._shape = tuple(out.shape if isinstance(out, Tensor) else None for out in outputs)
-    node._dtype = tuple(out.dtype if isinstance(out, Tensor) else None for out in outputs)
-    if len(outputs) == 1:
-        (node._shape,), (node._dtype,) = node._shape, node._dtype
+    shapes = tuple(out.shape if isinstance(out, Tensor) else None for out in outputs)
+    dtypes = tuple(out.dtype if isinstance(out, Tensor) else None for out in outputs)
+    describe(node, *((shapes[0], dtypes[0]) if len(outputs) == 1 else (shapes, dtypes)))
 
 
 def _check_dirty(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import TracebackType
 
-from pullback.autograd.edges import GradientEdge, get_gradient_edge
 from pullback.autograd.engine import current_graph_task_id, queue_callback
 from pullback.autograd.multi_grad import register_multi_grad_hook
 from pullback.autograd.mutation import allow_mutation_on_saved_tensors
@@ -16,6 +15,7 @@ from pullback.autograd.saved_hooks import (
     save_on_cpu,
     saved_tensors_hooks,
 )
+from pullback.autograd.seeds import GradientEdge, get_gradient_edge
 from pullback.errors import InferenceError
 from pullback.tensor.tensor import TRACKED, Tensor, version_of
 

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.autograd.form import form_of
 from pullback.autograd.level import check_capture
 from pullback.autograd.mutation import announce_write
 from pullback.autograd.namespaces import arrays, tensors
@@ -218,9 +219,7 @@ class CopySlices(Node):
         if fn._erases:  # then nobody asks for the zeros that it would return for the old value
             fn._edge0 = None  # type: ignore[misc]  # a slot of those that erase
         self._seq = get_following()()
-        self._shape = held.shape
-        self._dtype = held.dtype
-        self._rare = None
+        self._form = form_of(held.shape, held.dtype)
 
     @property
     def is_ours(self) -> bool:
@@ -238,7 +237,7 @@ class CopySlices(Node):
 
     def view_edge(self) -> Edge:
         """The place in the graph of the written part: that of the view, made again."""
-        make = self.maker or partial(empty_in_layout, self._shape, self._dtype, self.layout)
+        make = self.maker or partial(empty_in_layout, *self._form[:2], self.layout)
         base = wrap(make())
         base._edge = self
         base._counter = [0]  # it is not the memory that was written to
@@ -308,7 +307,7 @@ def rebase_history(tensor: Tensor, node: Node, place: int = 0, number: int = 0) 
         base._edge = CopySlices(base, view.step, node, place, number)
         base._flags = base._flags & ~PLAIN_VIEW | REQUIRES_GRAD
         tensor._flags = tensor._flags & ~PLAIN_VIEW | REQUIRES_GRAD
-        if old is not None and (type(old) is Output or old._rare is not None):
+        if old is not None and (type(old) is Output or old._form[2] is not None):
             move_retained(old, base._edge)
         if tensor._meta is not None and tensor._meta.retains_grad:  # else when it is next used
             refresh(tensor)

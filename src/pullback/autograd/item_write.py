@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pullback.autograd.form import FLOAT64, FORMS, form_of
 from pullback.autograd.inplace import CopySlices
 from pullback.autograd.namespaces import arrays
 from pullback.autograd.node import Node, Output, TwoEdges, get_following
@@ -28,7 +29,6 @@ from pullback.tensor.tensor import Tensor, version_of
 __all__ = ["CopyItem", "write_item"]
 
 _ndarray = np.ndarray
-_FLOAT64 = np.dtype(np.float64)
 
 
 class CopyItem(TwoEdges):
@@ -59,8 +59,9 @@ class CopyItem(TwoEdges):
         """The node of the write alone, for those who look at the graph."""
         node: Any = self.write()
         node._edges = (None, self._edge1)
-        node._seq, node._rare = self._seq, None
-        node._shape, node._dtype = self.replay(arrays, np.empty(self._shape)).shape, self._dtype
+        node._seq = self._seq
+        shape, dtype, _ = self._form
+        node._form = form_of(self.replay(arrays, np.empty(shape)).shape, dtype)
         return node  # type: ignore[no-any-return]
 
     def replay(self, xp: Any, base: Any) -> Any:
@@ -74,7 +75,7 @@ class CopyItem(TwoEdges):
             return None, None
         if xp is arrays:
             return self.run_on(grad, {}, set(), True)
-        whole = xp.in_layout(grad, tuple(range(len(self._shape))))
+        whole = xp.in_layout(grad, tuple(range(len(self._form[0]))))
         part = self.replay(xp, whole)
         new = xp.clone(part)
         xp.copy_(part, xp.zeros_like(part))
@@ -130,7 +131,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
             or part.shape != array.shape
         ):
             return False
-    elif type(array) is not float or whole.dtype is not _FLOAT64:  # a number, which always fits
+    elif type(array) is not float or whole.dtype is not FLOAT64:  # a number, which always fits
         return False
     if write is None:
         part[...] = array
@@ -141,9 +142,11 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         node = CopyItem()
         node._edge0 = old
         node._edge1 = value._edge or (edge_of(value) if value._flags & EDGED else None)
-        node._rare = None
-        node._shape = whole.shape
-        node._dtype = whole.dtype
+        try:
+            dtype = whole.dtype
+            node._form = FORMS[whole.shape] if dtype is FLOAT64 else (whole.shape, dtype, None)
+        except KeyError:
+            node._form = form_of(whole.shape, whole.dtype)
         node.index = index
         node.write = write
         if counter is None:  # before the tensor's edge is another: its old node may have saved it
@@ -152,7 +155,7 @@ def write_item(tensor: Tensor, index: Any, value: Tensor, write: type[Any] | Non
         node._seq = get_following()()
         tensor._edge = node
         tensor._flags |= REQUIRES_GRAD
-        if old is not None and (type(old) is Output or old._rare is not None):
+        if old is not None and (type(old) is Output or old._form[2] is not None):
             move_retained(old, node)
     if counter is None:
         counter = version_of(tensor)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pullback.autograd.node import output_of
 from pullback.autograd.saved import (
     load_array,
     load_output_array,
@@ -181,7 +182,7 @@ class _Arrays(Namespace):
     def materialize(self, node: Any, grads: tuple[Any, ...]) -> list[Any]:
         """The gradients of all outputs of a node; those that did not arrive are zero."""
         return [
-            np.zeros(node._shape[number], node._dtype[number]) if grad is None else grad
+            np.zeros(*output_of(node, number)) if grad is None else grad
             for number, grad in enumerate(grads)
         ]
 
@@ -208,7 +209,7 @@ class _Arrays(Namespace):
 
     def grad_to(self, grad: Any, target: Any) -> Any:
         """A gradient summed to the shape of a node, where that is known to be possible."""
-        shape = target._shape
+        shape = target._form[0]
         if type(grad) is Summed or not target._is_single or axes_to(grad.shape, shape) is None:
             return grad  # left to the engine
         return self.sum_to(grad, shape, str)
@@ -217,7 +218,7 @@ class _Arrays(Namespace):
         """The product, summed to the shape of a node where that is done best without making it."""
         if not target._is_single:
             return grad * factor
-        shape = target._shape
+        shape = target._form[0]
         sums = sums_of(target, grad, factor)
         product = product_to(grad, factor, sums or shape)
         return Summed(product, shape) if sums and product.shape == sums else product
@@ -274,7 +275,7 @@ class _Tensors(Namespace):
         """The gradients of all outputs of a node; those that did not arrive are zero."""
         known = next((grad for grad in grads if grad is not None), None)
         return [
-            zeros_beside(known, node._shape[number], node._dtype[number]) if grad is None else grad
+            zeros_beside(known, *output_of(node, number)) if grad is None else grad
             for number, grad in enumerate(grads)
         ]
 

@@ -1,18 +1,18 @@
 """Nodes: the recorded operations. A node knows its edges, its saved values and nothing else.
 
 An edge says where a gradient flows: a node, which means its first output, or an ``Output``; None
-where no gradient is needed. ``_edges`` has one for each differentiable input. ``_shape`` and
-``_dtype`` describe the forward result, so that what flows back can be checked and summed to it;
-nodes with several outputs have tuples of them. All these names begin with an underscore because
-nodes of user functions are also their ``ctx``, where users keep what they like; and generated nodes
-have the arguments that they save beside them.
+where no gradient is needed. ``_edges`` has one for each differentiable input. ``_form`` describes
+the forward result, so that what flows back can be checked and summed to it. All these names begin
+with an underscore because nodes of user functions are also their ``ctx``, where users keep what
+they like; and generated nodes have the arguments that they save beside them.
 
 Python's garbage collector looks at every object of a graph again and again while it grows, so an
-operation leaves as few as possible: generated nodes have their edges in slots, without a tuple.
+operation leaves as few as possible, and small ones: generated nodes have their edges in slots,
+without a tuple, and all that is mostly the same for many nodes is one tuple, which they share.
 
 A saved value is a bare array where that is all that has to be kept: of the node's own result, or of
 an input that is a result of the node behind an edge. The counter of its versions begins with the
-first view, ``detach`` or write; its node knows it from then on (``_rare``).
+first view, ``detach`` or write; its node knows it from then on.
 
 Generated nodes are subclasses with a slot for every saved value and one method, ``backward(xp,
 grad)``, whose `xp` is a namespace: raw array functions, or operators on tensors when the backward
@@ -29,6 +29,7 @@ from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any, ClassVar, TypeAlias, final, overload
 
+from pullback.autograd.form import Form, form_of
 from pullback.errors import GraphFreedError
 from pullback.tensor.tensor import COUNTING
 
@@ -37,7 +38,6 @@ __all__ = [
     "LAST",
     "Edge",
     "Ends",
-    "FormerShape",
     "HookLists",
     "ManyEdges",
     "Node",
@@ -46,6 +46,7 @@ __all__ = [
     "Output",
     "OwnedNumber",
     "TwoEdges",
+    "describe",
     "edge_to",
     "ends_of",
     "freed_error",
@@ -59,18 +60,23 @@ __all__ = [
 ]
 
 
+def describe(node: Node, shape: Any, dtype: Any) -> None:
+    """Notes of what form the result of a node is; what is rare stays."""
+    rare = node._form[2]
+    node._form = form_of(shape, dtype) if rare is None else (shape, dtype, rare)
+
+
 @final
 class Output:
     """The edge to an output of a node that is not its first."""
 
     __slots__ = ("node", "number")
 
-    # No gradient has this shape and dtype, so the engine looks for those of the output itself.
+    # No gradient has this form, so the engine looks for that of the output itself; and who asks
+    # for what is rare has to ask the node.
     _is_single: ClassVar[bool] = False
     _arity: ClassVar[int] = 0
-    _shape: ClassVar[None] = None
-    _dtype: ClassVar[None] = None
-    _rare: ClassVar[tuple[()]] = ()  # and who asks for it has to ask the node
+    _form: ClassVar[Form] = (None, None, ())
 
     def __init__(self, node: Node, number: int):
         self.node = node
@@ -195,15 +201,6 @@ class HookLists:
         return not (self.tensor or self.retained or self.pre or self.post)
 
 
-class FormerShape(tuple[int, ...]):
-    """Of a result whose tensor has changed since: equal to other shapes, but the same as none.
-
-    So gradients for it are looked at, also those of nodes that shared its tuple.
-    """
-
-    __slots__ = ()
-
-
 class _Freed:
     """Stands in every slot of saved values once they have been released."""
 
@@ -219,8 +216,7 @@ FREED: Any = _Freed()
 class Node:
     """One recorded operation; what ``tensor.grad_fn`` shows."""
 
-    # ``_rare`` is None, or the counter of the result's versions, or a ``HookLists``.
-    __slots__ = ("_seq", "_shape", "_dtype", "_rare")
+    __slots__ = ("_seq", "_form")
 
     # Slots with saved values, and of those the ones that hold tensors; set by generated classes.
     _saves: ClassVar[tuple[str, ...]] = ()
@@ -231,7 +227,7 @@ class Node:
     _arity: ClassVar[int] = 0  # how many edges have a slot of their own; if none, see ``_edges``
     _outputs: ClassVar[int] = 1
     _is_plain: ClassVar[bool] = False  # whether ``run`` needs nothing but the gradient
-    # Whether there is always one output, so that ``_shape`` and ``_dtype`` are those of a gradient.
+    # Whether there is always one output, so that ``_form`` is that of a gradient.
     _is_single: ClassVar[bool] = True
     # Whether what ``run`` returns has the shape and dtype of the gradient that it got.
     _is_exact: ClassVar[bool] = False
@@ -256,9 +252,7 @@ class Node:
     _edge0: Edge
     _edge1: Edge
     _seq: int
-    _shape: Any
-    _dtype: Any
-    _rare: list[Any] | HookLists | None
+    _form: Form
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """The gradients of the inputs, one for each edge; None where an edge leads nowhere."""
@@ -293,9 +287,9 @@ class Node:
         Whoever has saved the output as a bare array asks here whether it was written to. The caller
         has the lock ``COUNTING``, or is the only one who knows the output yet.
         """
-        rare = self._rare
+        shape, dtype, rare = self._form
         if number == 0 and rare is None:
-            self._rare = counter
+            self._form = (shape, dtype, counter)
             return counter
         if number == 0 and type(rare) is list:
             return rare
@@ -303,7 +297,7 @@ class Node:
 
     @property
     def _hooks(self) -> HookLists | None:
-        rare = self._rare
+        rare = self._form[2]
         return rare if type(rare) is HookLists else None
 
     @property
@@ -314,13 +308,13 @@ class Node:
     def hook_lists(self) -> HookLists:
         """The node's hooks, made if it has none yet."""
         with COUNTING:
-            rare = self._rare
+            shape, dtype, rare = self._form
             if type(rare) is HookLists:
                 return rare
             lists = HookLists()
             if type(rare) is list:
                 lists.counters[0] = rare
-            self._rare = lists
+            self._form = (shape, dtype, lists)
             return lists
 
     def _sequence_nr(self) -> int:
@@ -393,6 +387,5 @@ def freed_error(node: Node) -> GraphFreedError:
 
 def output_of(node: Node, number: int) -> tuple[tuple[int, ...], Any]:
     """Shape and dtype of a forward result."""
-    if node._outputs == 1:
-        return node._shape, node._dtype
-    return node._shape[number], node._dtype[number]
+    shape, dtype, _ = node._form
+    return (shape, dtype) if node._outputs == 1 else (shape[number], dtype[number])

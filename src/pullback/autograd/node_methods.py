@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.autograd.hooks import RemovableHandle
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import FREED, Node, set_traits
+from pullback.autograd.node import FREED, Node, output_of, set_traits
 from pullback.autograd.saved import (
     SavedOutput,
     load_output_tensor,
@@ -92,9 +92,7 @@ class InputMetadata(NamedTuple):
 
 def _input_metadata(self: Node) -> tuple[InputMetadata, ...]:
     """Shape and dtype of every forward output."""
-    if self._outputs == 1:
-        return (InputMetadata(self._shape, self._dtype),)
-    return tuple(map(InputMetadata, self._shape, self._dtype))
+    return tuple(InputMetadata(*output_of(self, number)) for number in range(self._outputs))
 
 
 class _Saved:

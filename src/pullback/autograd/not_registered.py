@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
+from pullback.autograd.form import form_of
 from pullback.autograd.node import Node, next_sequence_number
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.view import edge_of, requires_grad, view_of
@@ -60,9 +61,8 @@ def _attach(result: Tensor, complaint: str, given: list[Tensor]) -> None:
     node: Any = object.__new__(WarnNotImplemented)
     node.complaint = complaint
     node._edges = tuple(edge_of(tensor) for tensor in given)
-    node._rare = None
     node._seq = next_sequence_number()
-    node._shape, node._dtype = result.shape, result.dtype
+    node._form = form_of(result.shape, result.dtype)
     if isinstance(result._array, Payload):
         mark(node)
     view = view_of(result)

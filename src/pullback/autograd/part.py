@@ -94,7 +94,7 @@ class PartNode(OneEdge):
             else:
                 add_part(held, self.index, grad)
             return ()
-        if target is None or grad.dtype is not target._dtype:
+        if target is None or grad.dtype is not target._form[1]:
             return self.run(None, grad, keep)
         owned.add(target)
         whole = np.zeros(self.self_shape, grad.dtype)

@@ -25,6 +25,7 @@ from pullback.autograd.accumulate import AccumulateGrad, leaf_edge
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.checked_task import CheckedTask
 from pullback.autograd.engine import GraphTask
+from pullback.autograd.form import form_of
 from pullback.autograd.hooks import run_tensor_hooks
 from pullback.autograd.level import (
     TransformLevel,
@@ -72,9 +73,7 @@ class AliasGrad(AccumulateGrad):
         self._alias = ref(alias)
         self._edges = (edge_of(source),)
         self._seq = next_sequence_number()
-        self._shape = alias.shape
-        self._dtype = alias.dtype
-        self._rare = None
+        self._form = form_of(alias.shape, alias.dtype)
         if isinstance(alias._array, Payload):
             mark(self)
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import rebase_history, write
 from pullback.autograd.namespaces import tensors
-from pullback.autograd.node import Node, edge_to, get_following, next_sequence_number
+from pullback.autograd.node import Node, describe, edge_to, get_following, next_sequence_number
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.saved import version
 from pullback.autograd.tangents import set_tangent, tangents_of
@@ -25,7 +26,6 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, fresh, note_tensor, versio
 
 __all__ = [
     "EDGED",
-    "FLOAT64",
     "RECORDED_FLAGS",
     "attach",
     "edge_of",
@@ -42,7 +42,6 @@ __all__ = [
 _new = object.__new__
 _ndarray = np.ndarray
 _asarray = np.asarray
-FLOAT64 = np.dtype(np.float64)
 RECORDED_FLAGS = CPU_FLAGS | REQUIRES_GRAD
 _PLAIN_FLAGS = CPU_FLAGS | PLAIN_VIEW
 
@@ -53,8 +52,11 @@ def recorded(node: Node, array: Any) -> Tensor:
         array = _asarray(array)
     # Everything recorded comes through here, so the number is read without a call of our own.
     node._seq = get_following()()
-    node._shape = array.shape
-    node._dtype = dtype = array.dtype
+    shape, dtype = array.shape, array.dtype
+    try:
+        node._form = FORMS[shape] if dtype is FLOAT64 else (shape, dtype, None)
+    except KeyError:
+        node._form = form_of(shape, dtype)
     tensor = _new(Tensor)
     tensor._array = array
     tensor._counter = tensor._meta = None
@@ -86,7 +88,7 @@ def _describe(node: Node, results: list[Any]) -> None:
     """Notes the shapes and dtypes of results; of a single one, as a node with one result does."""
     shapes, dtypes = [r.shape for r in results], [r.dtype for r in results]
     single = len(results) == 1
-    node._shape, node._dtype = (shapes[0], dtypes[0]) if single else (tuple(shapes), tuple(dtypes))
+    describe(node, *((shapes[0], dtypes[0]) if single else (tuple(shapes), tuple(dtypes))))
 
 
 def save_list(node: Node, name: str, list_: list[Tensor | None]) -> None:
@@ -113,8 +115,7 @@ def record_inplace(node: Node | None, tensor: Tensor, result: Any, name: str) ->
     array = tensor._array
     if node is not None and array.dtype.kind in "fc":
         node._seq = get_following()()
-        node._shape = array.shape
-        node._dtype = array.dtype
+        describe(node, array.shape, array.dtype)
         rebase_history(tensor, node)
     return tensor
 
@@ -148,8 +149,13 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
         view.version = counter[0]
         if node is not None:
             node._seq = get_following()()
-            node._shape = array.shape
-            node._dtype = array.dtype
+            if array.dtype is FLOAT64 and node._form is UNDESCRIBED:
+                try:
+                    node._form = FORMS[array.shape]
+                except KeyError:
+                    node._form = form_of(array.shape, FLOAT64)
+            else:
+                describe(node, array.shape, array.dtype)
             tensor._flags = RECORDED_FLAGS
             view.edge = node
         else:
@@ -169,8 +175,7 @@ def record_view(node: Node | None, parent: Tensor, array: Any, step: Step) -> Te
         return copy
     if node is not None:
         node._seq = get_following()()
-        node._shape = array.shape
-        node._dtype = array.dtype
+        describe(node, array.shape, array.dtype)
         if isinstance(array, Payload):  # a view of an array may be none: the door of a level
             mark(node)
     return make_view(parent, array, step, node)

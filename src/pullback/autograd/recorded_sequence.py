@@ -63,7 +63,8 @@ def run_on_tensors(
             number = 0
             if part is not None:
                 array = part._array
-                if array.dtype is not target._dtype or array.shape != target._shape:
+                shape, dtype, _ = target._form
+                if array.dtype is not dtype or array.shape != shape:
                     if type(target) is Output:
                         number, target = target.number, target.node
                     part = fitted(xp, node, target, number, part)
@@ -80,7 +81,7 @@ def _is_watched(node: Node) -> bool:
     """Whether there are hooks to run before or after a node."""
     if isinstance(node, AccumulateGrad):
         return node.is_watched
-    rare = node._rare
+    rare = node._form[2]
     return type(rare) is HookLists and not rare.are_empty
 
 

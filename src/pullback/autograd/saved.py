@@ -118,7 +118,7 @@ def saved_output(node: Any, name: str) -> Any:
 
 def output_array(node: Any, name: str) -> Any:
     """A saved result as an array, checked: for passes on raw arrays, where versions are counted."""
-    value, rare = getattr(node, name, None), node._rare
+    value, rare = getattr(node, name, None), node._form[2]
     if type(value) is np.ndarray and type(rare) is list and not rare[0]:
         return value
     return load_output_array(node, saved_output(node, name))
@@ -137,7 +137,7 @@ def saved_input(node: Any, name: str) -> tuple[Any, Any]:
     tensor = wrap(value)
     tensor._flags = CPU_FLAGS | REQUIRES_GRAD
     tensor._edge = edge
-    rare = producer._rare
+    rare = producer._form[2]
     if type(rare) is list:
         tensor._counter = rare if number == 0 else None
     elif type(rare) is HookLists:
@@ -153,7 +153,7 @@ def input_array(node: Any, name: str) -> Any:
     """A saved input as an array, checked: for passes on raw arrays, where it is no common case."""
     value = getattr(node, name, None)
     if type(value) is np.ndarray:
-        rare = node._edges[node._inputs.index(name)]._rare
+        rare = node._edges[node._inputs.index(name)]._form[2]
         if type(rare) is list and not rare[0]:
             return value
     return load_array(node, *saved_input(node, name))
@@ -228,7 +228,7 @@ def _was_cut(node: Node, meta: Meta) -> bool:
     cut = lists()
     for edge in node._edges:
         behind, place = ends_of(edge)
-        if behind is not None and cut is not None and behind._rare is cut and place == number:
+        if behind is not None and cut is not None and behind._form[2] is cut and place == number:
             return True
     return not node._is_direct and node._seq < since
 

@@ -1,14 +1,16 @@
-"""Where a backward pass starts: its roots, and the gradient of each."""
+"""Where a backward pass starts: its roots, and the gradient of each.
+
+A root is a tensor, or a ``GradientEdge``: a place in the graph that can stand for a tensor.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pullback.autograd.edges import GradientEdge
 from pullback.autograd.namespaces import tensors
 from pullback.autograd.node import Node, ends_of, output_of
 from pullback.autograd.view import edge_of
@@ -17,12 +19,47 @@ from pullback.errors import AutogradError, AutogradTypeError
 from pullback.tensor.payload import Payload
 from pullback.tensor.tensor import Tensor, fresh
 
-__all__ = ["Root", "Seeds", "checked_seed", "implicit_seed", "listed", "seeds_of"]
+__all__ = [
+    "GradientEdge",
+    "Root",
+    "Seeds",
+    "checked_seed",
+    "get_gradient_edge",
+    "implicit_seed",
+    "listed",
+    "seeds_of",
+]
+
+
+class GradientEdge(NamedTuple):
+    """Where a gradient flows: a node, and which of its outputs."""
+
+    node: Node
+    output_nr: int
+
 
 Root = Tensor | GradientEdge
 Seeds = Tensor | Sequence[Tensor | None] | None
 
 _ROOTS = (Tensor, GradientEdge)
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge of a tensor; it can stand for the tensor in ``grad`` and ``backward``.
+
+    >>> import pullback as pb
+    >>> x = pb.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x * x
+    >>> edge = get_gradient_edge(y)
+    >>> pb.autograd.grad(y.sum(), edge)[0].tolist()
+    [1.0, 1.0]
+    """
+    node, number = ends_of(edge_of(tensor))
+    if node is None:
+        raise AutogradError(
+            "it is not possible to get the gradient edge of a tensor that does not require grad"
+        )
+    return GradientEdge(node, number)
 
 
 def listed(value: Any) -> list[Any]:

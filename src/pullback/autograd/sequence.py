@@ -62,7 +62,8 @@ def run_in_sequence(
             # fits, and each takes as long as some arithmetic: a class has its own in one tuple.
             run, run_on, is_exact, is_alike, makes_new, arity = node._traits
             try:
-                rare = node._rare
+                form = node._form
+                rare = form[2]
                 if rare is not None and type(rare) is not list and not rare.are_empty:
                     raise NeedsPassError  # it has hooks
                 if run is not None and grad is not None:
@@ -106,9 +107,9 @@ def run_in_sequence(
                     following, grad, turn, results = one, results[0], -one._seq, ()
             else:
                 edges = iter(node._edges)
-            # Nodes share the tuple of a shape, so equal ones are mostly known without a look.
-            if results:
-                shape, dtype = node._shape if is_alike else False, node._dtype
+            # Nodes share their forms, so equal ones are mostly known without a look.
+            if not is_alike:
+                form = None
             for part in results:  # may be fewer than edges
                 if edges is None:
                     target, one = one, two
@@ -117,10 +118,10 @@ def run_in_sequence(
                 if target is None or (needed is not None and node_of(target) not in needed):
                     continue
                 is_ours = makes_new
-                if (target._shape is not shape or target._dtype is not dtype or part is None) and (
+                if ((wanted := target._form) is not form or part is None) and (
                     part is None
-                    or part.dtype is not target._dtype
-                    or part.shape != target._shape  # several outputs have a tuple of shapes
+                    or part.dtype is not wanted[1]
+                    or part.shape != wanted[0]  # several outputs have a tuple of shapes
                 ):
                     if (
                         part is None

@@ -50,9 +50,10 @@ def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
 
     None if it does not. A hook would see the gradient, so a node that has some gets it whole.
     """
-    if not target._only_sums or type(target._rare) is HookLists or _state.wants_whole:
+    whole, dtype, rare = target._form
+    if not target._only_sums or type(rare) is HookLists or _state.wants_whole:
         return None
-    if grad.dtype is not target._dtype or getattr(factor, "dtype", None) is not grad.dtype:
+    if grad.dtype is not dtype or getattr(factor, "dtype", None) is not grad.dtype:
         return None
     first, second = target._edge0, target._edge1
     edge: Any = first if second is None else second
@@ -60,8 +61,8 @@ def sums_of(target: Node, grad: Any, factor: Any) -> tuple[int, ...] | None:
         return None
     if type(edge) is Output or edge._outputs != 1:
         return None
-    shape: tuple[int, ...] = edge._shape
-    return shape if shape and shape != target._shape else None
+    shape: tuple[int, ...] = edge._form[0]
+    return shape if shape and shape != whole else None
 
 
 def require_whole(node: Node, grad: Any) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pullback.autograd.anomaly import is_anomaly_enabled
 from pullback.autograd.conversion import CONVERSIONS, check_nothing_lost
-from pullback.autograd.node import FormerShape, Output, ends_of, next_sequence_number
+from pullback.autograd.node import Output, ends_of, next_sequence_number
 from pullback.autograd.saved import version
 from pullback.autograd.trace import tell_cut
 from pullback.autograd.view import requires_grad, view_of
@@ -119,7 +119,9 @@ def _tell_changed(tensor: Tensor) -> None:
     else:
         tensor._edge = Output(node, number)
     if node is not None and node._outputs == 1:
-        node._shape = FormerShape(node._shape)  # what was saved of it may give other gradients
+        # What was saved of it may give other gradients: a form that is the same as no other's.
+        shape, dtype, rare = node._form
+        node._form = (shape, dtype, rare)
 
 
 def numpy(self: Tensor, *, force: bool = False) -> NDArray[Any]:

@@ -79,8 +79,8 @@ def run({arguments}):
         or not result._edge is result._meta is None
     ):
         return finish(node, ({packed}), result)
-    node._shape = array.shape
-    node._dtype = dtype = array.dtype
+    dtype = array.dtype
+    node._form = (array.shape, dtype, node._form[2])
     if dtype is float64 or dtype.kind in "fc":
         result._edge = node
         result._flags = RECORDED

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
+from pullback.autograd.form import UNDESCRIBED, Form
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
 from pullback.autograd.handed import shown, taken
-from pullback.autograd.node import FREED, Edge, HookLists, freed_error, get_following
+from pullback.autograd.node import FREED, Edge, freed_error, get_following
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.register import refreshing
 from pullback.autograd.saved import own_result
@@ -47,7 +48,7 @@ class CustomOpNode(FunctionCtx):
 
     _rules: ClassVar[Rules]
     _forward_cls = UserFunction
-    _rare: list[Any] | HookLists | None = None
+    _form: Form = UNDESCRIBED
     _outputs: int = 1  # type: ignore[misc]  # counted for every call
     _to_save: tuple[Any, ...] | None = None
     _for_forward: tuple[Any, ...] = ()
@@ -83,8 +84,8 @@ class CustomOpNode(FunctionCtx):
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:
         """Runs the formula in force on the gradients, grouped as the schema's returns."""
         single = self._outputs == 1
-        shapes = (self._shape,) if single else self._shape
-        dtypes = (self._dtype,) if single else self._dtype
+        shape, dtype, _ = self._form
+        shapes, dtypes = ((shape,), (dtype,)) if single else (shape, dtype)
         flat = [shown(xp, grad) for grad in grads]
         if self._materializes or self._saved is not None:
             known = next((grad for grad in flat if grad is not None), None)
@@ -114,7 +115,7 @@ class CustomOpNode(FunctionCtx):
         for value, expected in kept:
             # The common cases in full: the node's own result as ``fast.py`` keeps it, and an input.
             if expected is None:
-                rare = self._rare
+                rare = self._form[2]
                 if rare is None or (type(rare) is list and not rare[0]):
                     tensor = _new(Tensor)
                     tensor._array = value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.autograd.node import edge_to
+from pullback.autograd.node import describe, edge_to
 from pullback.autograd.view import view_of
 from pullback.dispatch.keys import PLAIN_VIEW, REQUIRES_GRAD
 from pullback.errors import AutogradError
@@ -91,4 +91,4 @@ def _describe(node: Any, flat: list[Any]) -> None:
     shapes = tuple(t.shape if isinstance(t, Tensor) else None for t in flat)
     dtypes = tuple(t.dtype if isinstance(t, Tensor) else None for t in flat)
     node._outputs = len(flat)
-    node._shape, node._dtype = (shapes[0], dtypes[0]) if len(flat) == 1 else (shapes, dtypes)
+    describe(node, *((shapes[0], dtypes[0]) if len(flat) == 1 else (shapes, dtypes)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import scipy.special._ufuncs
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -19,7 +20,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,
@@ -93,7 +93,7 @@ class SpecialAgmBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge0._rare is not None:
+        elif type(a) is not ndarray or node._edge0._form[2] is not None:
             a = input_array(node, "a")
         b = node.b
         if (
@@ -102,10 +102,10 @@ class SpecialAgmBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        elif type(b) is not ndarray or node._edge1._rare is not None:
+        elif type(b) is not ndarray or node._edge1._form[2] is not None:
             b = input_array(node, "b")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
@@ -436,7 +436,7 @@ class SpecialBdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (
                 -1 / xp.density_of_beta(xp.floor(k) + 1, xp.trunc(n) - xp.floor(k), result)
@@ -484,7 +484,7 @@ class SpecialBeiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_beip(x),)
         if not keep:
@@ -525,7 +525,7 @@ class SpecialBeipBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (xp.special_ber(x) - xp.kelvin_quotient(x, True)),)
         if not keep:
@@ -566,7 +566,7 @@ class SpecialBerBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_berp(x),)
         if not keep:
@@ -607,7 +607,7 @@ class SpecialBerpBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (-xp.special_bei(x) - xp.kelvin_quotient(x, False)),)
         if not keep:
@@ -747,7 +747,7 @@ class SpecialBetaBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge0._rare is not None:
+        elif type(a) is not ndarray or node._edge0._form[2] is not None:
             a = input_array(node, "a")
         b = node.b
         if (
@@ -756,10 +756,10 @@ class SpecialBetaBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        elif type(b) is not ndarray or node._edge1._rare is not None:
+        elif type(b) is not ndarray or node._edge1._form[2] is not None:
             b = input_array(node, "b")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
@@ -985,7 +985,7 @@ class SpecialBetainccinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_beta(a, b, result))
         else:
@@ -1057,7 +1057,7 @@ class SpecialBetaincinvBackward0(ManyEdges):
             else:
                 b = xp.load(node, b, node.b_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_beta(a, b, result))
         else:
@@ -1113,7 +1113,7 @@ class SpecialBetalnBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge0._rare is not None:
+        elif type(a) is not ndarray or node._edge0._form[2] is not None:
             a = input_array(node, "a")
         b = node.b
         if (
@@ -1122,7 +1122,7 @@ class SpecialBetalnBackward0(TwoEdges):
             and (b._meta is None or not b._meta.detached)
         ):
             b = b._array
-        elif type(b) is not ndarray or node._edge1._rare is not None:
+        elif type(b) is not ndarray or node._edge1._form[2] is not None:
             b = input_array(node, "b")
         to_a, to_b = node._edge0, node._edge1
         if to_a is not None:
@@ -1187,7 +1187,7 @@ class SpecialBinomBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -1196,10 +1196,10 @@ class SpecialBinomBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._rare is not None:
+        elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -1261,7 +1261,7 @@ class SpecialBoxcoxBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         lmbda = node.lmbda
         if (
@@ -1270,7 +1270,7 @@ class SpecialBoxcoxBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
             lmbda = input_array(node, "lmbda")
         to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -1329,7 +1329,7 @@ class SpecialBoxcox1PBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         lmbda = node.lmbda
         if (
@@ -1338,7 +1338,7 @@ class SpecialBoxcox1PBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
             lmbda = input_array(node, "lmbda")
         to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -1410,7 +1410,7 @@ class SpecialChdtrBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -1419,7 +1419,7 @@ class SpecialChdtrBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (xp.density_of_gamma(v / 2, x / 2) / 2)
         else:
@@ -1485,7 +1485,7 @@ class SpecialChdtrcBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -1494,7 +1494,7 @@ class SpecialChdtrcBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (-xp.density_of_gamma(v / 2, x / 2) / 2)
         else:
@@ -1549,10 +1549,10 @@ class SpecialChdtriBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (-2 / xp.density_of_gamma(v / 2, result / 2))
         else:
@@ -1634,7 +1634,7 @@ class SpecialChndtrBackward0(ManyEdges):
             grad_of_df = None
         if to_nc is not None:
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_nc = grad * ((xp.special_chndtr(x, df + 2, nc) - result) / 2)
         else:
@@ -1718,7 +1718,7 @@ class SpecialChndtrincBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_x, to_df, to_p = node._edges
         if to_df is not None:
@@ -1802,7 +1802,7 @@ class SpecialChndtrixBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_p, to_df, to_nc = node._edges
         if to_df is not None:
@@ -1870,7 +1870,7 @@ class SpecialCosdgBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (-0.017453292519943295 * xp.special_sindg(x)),)
         if not keep:
@@ -1913,7 +1913,7 @@ class SpecialCosm1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * -xp.sin(x),)
         if not keep:
@@ -1946,7 +1946,7 @@ class SpecialCotdgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (-0.017453292519943295 * (1 + result * result)),)
         if not keep:
@@ -1994,10 +1994,10 @@ class SpecialDawsnBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (1 - 2 * x * result).conjugate(),)
         if not keep:
@@ -2041,7 +2041,7 @@ class SpecialEllipeBackward0(OneEdge):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge0._rare is not None:
+        elif type(m) is not ndarray or node._edge0._form[2] is not None:
             m = input_array(node, "m")
         results = (grad * (-xp.special_elliprd(0.0, 1 - m, 1.0) / 6),)
         if not keep:
@@ -2092,7 +2092,7 @@ class SpecialEllipeincBackward0(TwoEdges):
             and (phi._meta is None or not phi._meta.detached)
         ):
             phi = phi._array
-        elif type(phi) is not ndarray or node._edge0._rare is not None:
+        elif type(phi) is not ndarray or node._edge0._form[2] is not None:
             phi = input_array(node, "phi")
         m = node.m
         if (
@@ -2101,7 +2101,7 @@ class SpecialEllipeincBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge1._rare is not None:
+        elif type(m) is not ndarray or node._edge1._form[2] is not None:
             m = input_array(node, "m")
         to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
@@ -2204,7 +2204,7 @@ class SpecialEllipkBackward0(OneEdge):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge0._rare is not None:
+        elif type(m) is not ndarray or node._edge0._form[2] is not None:
             m = input_array(node, "m")
         results = (grad * (xp.special_elliprd(0.0, 1.0, 1 - m) / 6),)
         if not keep:
@@ -2255,7 +2255,7 @@ class SpecialEllipkincBackward0(TwoEdges):
             and (phi._meta is None or not phi._meta.detached)
         ):
             phi = phi._array
-        elif type(phi) is not ndarray or node._edge0._rare is not None:
+        elif type(phi) is not ndarray or node._edge0._form[2] is not None:
             phi = input_array(node, "phi")
         m = node.m
         if (
@@ -2264,7 +2264,7 @@ class SpecialEllipkincBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge1._rare is not None:
+        elif type(m) is not ndarray or node._edge1._form[2] is not None:
             m = input_array(node, "m")
         to_phi, to_m = node._edge0, node._edge1
         if to_m is not None:
@@ -2313,7 +2313,7 @@ class SpecialEllipkm1Backward0(OneEdge):
             and (p._meta is None or not p._meta.detached)
         ):
             p = p._array
-        elif type(p) is not ndarray or node._edge0._rare is not None:
+        elif type(p) is not ndarray or node._edge0._form[2] is not None:
             p = input_array(node, "p")
         results = (grad * (-xp.special_elliprd(0.0, 1.0, p) / 6),)
         if not keep:
@@ -2364,7 +2364,7 @@ class SpecialElliprcBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -2373,7 +2373,7 @@ class SpecialElliprcBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._rare is not None:
+        elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -2459,7 +2459,7 @@ class SpecialElliprdBackward0(ManyEdges):
             grad_of_y = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = grad * xp.slope_of_elliprd_last(x, y, z, result).conjugate()
         else:
@@ -2717,7 +2717,7 @@ class SpecialElliprjBackward0(ManyEdges):
         else:
             p = xp.load(node, p, node.p_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_x, to_y, to_z, to_p = node._edges
         if to_p is not None:
@@ -2777,7 +2777,7 @@ class SpecialEntrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (-xp.log(x) - 1),)
         if not keep:
@@ -2820,7 +2820,7 @@ class SpecialErfBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         results = (grad * (2 / 1.7724538509055159 * xp.exp(-z * z)).conjugate(),)
         if not keep:
@@ -2863,7 +2863,7 @@ class SpecialErfcBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (-2 / 1.7724538509055159 * xp.exp(-x * x)).conjugate(),)
         if not keep:
@@ -2896,7 +2896,7 @@ class SpecialErfcinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (-1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
@@ -2944,10 +2944,10 @@ class SpecialErfcxBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (2 * x * result - 2 / 1.7724538509055159).conjugate(),)
         if not keep:
@@ -2993,7 +2993,7 @@ class SpecialErfiBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         results = (grad * (2 / 1.7724538509055159 * xp.exp(z * z)).conjugate(),)
         if not keep:
@@ -3026,7 +3026,7 @@ class SpecialErfinvBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (1.7724538509055159 / 2 * xp.exp(result * result)),)
         if not keep:
@@ -3095,7 +3095,7 @@ class SpecialEvalChebycBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3104,7 +3104,7 @@ class SpecialEvalChebycBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3177,7 +3177,7 @@ class SpecialEvalChebysBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3186,7 +3186,7 @@ class SpecialEvalChebysBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3259,7 +3259,7 @@ class SpecialEvalChebytBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3268,7 +3268,7 @@ class SpecialEvalChebytBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3340,7 +3340,7 @@ class SpecialEvalChebyuBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3349,7 +3349,7 @@ class SpecialEvalChebyuBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -3588,7 +3588,7 @@ class SpecialEvalHermiteBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3597,7 +3597,7 @@ class SpecialEvalHermiteBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (2 * n * xp.special_eval_hermite(xp.maximum(n - 1, 0), x))
         else:
@@ -3665,7 +3665,7 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3674,7 +3674,7 @@ class SpecialEvalHermitenormBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (n * xp.special_eval_hermitenorm(xp.maximum(n - 1, 0), x))
         else:
@@ -3861,7 +3861,7 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3870,7 +3870,7 @@ class SpecialEvalLaguerreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (-xp.special_eval_genlaguerre(n - 1, 1.0, x)).conjugate()
         else:
@@ -3938,7 +3938,7 @@ class SpecialEvalLegendreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -3947,7 +3947,7 @@ class SpecialEvalLegendreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -4019,7 +4019,7 @@ class SpecialEvalShChebytBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -4028,7 +4028,7 @@ class SpecialEvalShChebytBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -4104,7 +4104,7 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -4113,7 +4113,7 @@ class SpecialEvalShChebyuBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -4305,7 +4305,7 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -4314,7 +4314,7 @@ class SpecialEvalShLegendreBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = (
                 grad
@@ -4365,7 +4365,7 @@ class SpecialExp1Backward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         results = (grad * (-xp.exp(-z) / z).conjugate(),)
         if not keep:
@@ -4398,7 +4398,7 @@ class SpecialExp10Backward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result * 2.302585092994046),)
         if not keep:
@@ -4444,7 +4444,7 @@ class SpecialExpiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (xp.exp(x) / x).conjugate(),)
         if not keep:
@@ -4487,10 +4487,10 @@ class SpecialExpitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result * xp.special_expit(-x)),)
         if not keep:
@@ -4566,7 +4566,7 @@ class SpecialExpnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -4575,10 +4575,10 @@ class SpecialExpnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_x = grad * xp.where(
                 xp.trunc(n) == 0,
@@ -4628,7 +4628,7 @@ class SpecialExprelBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.slope_of_exprel(x),)
         if not keep:
@@ -4843,7 +4843,7 @@ class SpecialFdtriBackward0(ManyEdges):
             else:
                 dfd = xp.load(node, dfd, node.dfd_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_f(dfn, dfd, 0.0, result))
         else:
@@ -4924,10 +4924,10 @@ class SpecialGammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result * xp.special_psi(z)).conjugate(),)
         if not keep:
@@ -4994,7 +4994,7 @@ class SpecialGammaincBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._rare is not None:
+            elif type(a) is not ndarray or node._edge0._form[2] is not None:
                 a = input_array(node, "a")
             x = node.x
             if (
@@ -5003,7 +5003,7 @@ class SpecialGammaincBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * xp.density_of_gamma(a, x)
         else:
@@ -5069,7 +5069,7 @@ class SpecialGammainccBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._rare is not None:
+            elif type(a) is not ndarray or node._edge0._form[2] is not None:
                 a = input_array(node, "a")
             x = node.x
             if (
@@ -5078,7 +5078,7 @@ class SpecialGammainccBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * -xp.density_of_gamma(a, x)
         else:
@@ -5137,10 +5137,10 @@ class SpecialGammainccinvBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._rare is not None:
+            elif type(a) is not ndarray or node._edge0._form[2] is not None:
                 a = input_array(node, "a")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_gamma(a, result))
         else:
@@ -5202,10 +5202,10 @@ class SpecialGammaincinvBackward0(TwoEdges):
                 and (a._meta is None or not a._meta.detached)
             ):
                 a = a._array
-            elif type(a) is not ndarray or node._edge0._rare is not None:
+            elif type(a) is not ndarray or node._edge0._form[2] is not None:
                 a = input_array(node, "a")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_gamma(a, result))
         else:
@@ -5251,7 +5251,7 @@ class SpecialGammalnBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_psi(x),)
         if not keep:
@@ -5464,7 +5464,7 @@ class SpecialGdtriaBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_p, to_b, to_x = node._edges
         if to_b is not None:
@@ -5536,7 +5536,7 @@ class SpecialGdtrixBackward0(ManyEdges):
         else:
             a = xp.load(node, a, node.a_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_a, to_b, to_p = node._edges
         if to_a is not None:
@@ -5626,7 +5626,7 @@ class SpecialHankel1Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5635,7 +5635,7 @@ class SpecialHankel1Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -5711,7 +5711,7 @@ class SpecialHankel1EBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5720,10 +5720,10 @@ class SpecialHankel1EBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -5800,7 +5800,7 @@ class SpecialHankel2Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5809,7 +5809,7 @@ class SpecialHankel2Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -5885,7 +5885,7 @@ class SpecialHankel2EBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -5894,10 +5894,10 @@ class SpecialHankel2EBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -5963,7 +5963,7 @@ class SpecialHuberBackward0(TwoEdges):
             and (delta._meta is None or not delta._meta.detached)
         ):
             delta = delta._array
-        elif type(delta) is not ndarray or node._edge0._rare is not None:
+        elif type(delta) is not ndarray or node._edge0._form[2] is not None:
             delta = input_array(node, "delta")
         r = node.r
         if (
@@ -5972,7 +5972,7 @@ class SpecialHuberBackward0(TwoEdges):
             and (r._meta is None or not r._meta.detached)
         ):
             r = r._array
-        elif type(r) is not ndarray or node._edge1._rare is not None:
+        elif type(r) is not ndarray or node._edge1._form[2] is not None:
             r = input_array(node, "r")
         to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
@@ -6044,7 +6044,7 @@ class SpecialHyp0F1Backward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -6053,7 +6053,7 @@ class SpecialHyp0F1Backward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * (xp.special_hyp0f1(v + 1, z) / v).conjugate()
         else:
@@ -6343,7 +6343,7 @@ class SpecialI0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_i1(x),)
         if not keep:
@@ -6386,10 +6386,10 @@ class SpecialI0EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (xp.special_i1e(x) - xp.sign(x) * result),)
         if not keep:
@@ -6433,7 +6433,7 @@ class SpecialI1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * ((xp.special_i0(x) + xp.special_iv(2, x)) / 2),)
         if not keep:
@@ -6476,10 +6476,10 @@ class SpecialI1EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * ((xp.special_i0e(x) + xp.special_ive(2, x)) / 2 - xp.sign(x) * result),)
         if not keep:
@@ -6532,10 +6532,10 @@ class SpecialInvBoxcoxBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
             lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -6598,10 +6598,10 @@ class SpecialInvBoxcox1PBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
             lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_y, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -6717,7 +6717,7 @@ class SpecialIt2Struve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (-xp.special_struve(0, x) / x),)
         if not keep:
@@ -6853,7 +6853,7 @@ class SpecialItmodstruve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_modstruve(0, x),)
         if not keep:
@@ -6894,7 +6894,7 @@ class SpecialItstruve0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_struve(0, x),)
         if not keep:
@@ -6960,7 +6960,7 @@ class SpecialIvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -6969,7 +6969,7 @@ class SpecialIvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_iv(v - 1, z) + xp.special_iv(v + 1, z)) / 2).conjugate()
         else:
@@ -7047,7 +7047,7 @@ class SpecialIveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -7056,10 +7056,10 @@ class SpecialIveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = grad * (
                 (
@@ -7112,7 +7112,7 @@ class SpecialJ0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * -xp.special_j1(x),)
         if not keep:
@@ -7153,7 +7153,7 @@ class SpecialJ1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * ((xp.special_j0(x) - xp.special_jv(2, x)) / 2),)
         if not keep:
@@ -7219,7 +7219,7 @@ class SpecialJvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -7228,7 +7228,7 @@ class SpecialJvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_jv(v - 1, z) - xp.special_jv(v + 1, z)) / 2).conjugate()
         else:
@@ -7303,7 +7303,7 @@ class SpecialJveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -7312,7 +7312,7 @@ class SpecialJveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * (
                 (
@@ -7361,7 +7361,7 @@ class SpecialK0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * -xp.special_k1(x),)
         if not keep:
@@ -7404,10 +7404,10 @@ class SpecialK0EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result - xp.special_k1e(x)),)
         if not keep:
@@ -7453,10 +7453,10 @@ class SpecialK1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (-xp.special_k0(x) - result / x),)
         if not keep:
@@ -7502,10 +7502,10 @@ class SpecialK1EBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result - xp.special_k0e(x) - result / x),)
         if not keep:
@@ -7549,7 +7549,7 @@ class SpecialKeiBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_keip(x),)
         if not keep:
@@ -7592,10 +7592,10 @@ class SpecialKeipBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (xp.special_ker(x) - result / x),)
         if not keep:
@@ -7691,7 +7691,7 @@ class SpecialKerBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_kerp(x),)
         if not keep:
@@ -7734,10 +7734,10 @@ class SpecialKerpBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (-xp.special_kei(x) - result / x),)
         if not keep:
@@ -7791,7 +7791,7 @@ class SpecialKlDivBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -7800,7 +7800,7 @@ class SpecialKlDivBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._rare is not None:
+        elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -7875,7 +7875,7 @@ class SpecialKnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -7884,7 +7884,7 @@ class SpecialKnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 -(xp.special_kn(xp.abs(xp.trunc(n) - 1), x) + xp.special_kn(xp.trunc(n) + 1, x)) / 2
@@ -7919,7 +7919,7 @@ class SpecialKolmogiBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (1 / xp.slope_of_kolmogorov(result)),)
         if not keep:
@@ -7963,7 +7963,7 @@ class SpecialKolmogorovBackward0(OneEdge):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge0._rare is not None:
+        elif type(y) is not ndarray or node._edge0._form[2] is not None:
             y = input_array(node, "y")
         results = (grad * xp.slope_of_kolmogorov(y),)
         if not keep:
@@ -8029,7 +8029,7 @@ class SpecialKvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -8038,7 +8038,7 @@ class SpecialKvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad * (-(xp.special_kv(v - 1, z) + xp.special_kv(v + 1, z)) / 2).conjugate()
@@ -8110,7 +8110,7 @@ class SpecialKveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -8119,10 +8119,10 @@ class SpecialKveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -8177,7 +8177,7 @@ class SpecialLambertwBackward0(ManyEdges):
             grad_of_tol = None
         if to_z is not None:
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = grad * (xp.exp(-result) / (1 + result)).conjugate()
         else:
@@ -8223,7 +8223,7 @@ class SpecialLogExpitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * xp.special_expit(-x),)
         if not keep:
@@ -8268,10 +8268,10 @@ class SpecialLogNdtrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (xp.exp(-x * x / 2 - result) / 2.5066282746310002).conjugate(),)
         if not keep:
@@ -8357,7 +8357,7 @@ class SpecialLogWrightBesselBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_x = grad * xp.exp(xp.special_log_wright_bessel(a, a + b, x) - result)
         else:
@@ -8403,7 +8403,7 @@ class SpecialLoggammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         results = (grad * xp.special_psi(z).conjugate(),)
         if not keep:
@@ -8446,7 +8446,7 @@ class SpecialLogitBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (1 / (x * (1 - x))),)
         if not keep:
@@ -8526,7 +8526,7 @@ class SpecialLpmvBackward0(ManyEdges):
             else:
                 x = xp.load(node, x, node.x_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_x = grad * (
                 ((v + 1) * x * result - (v - m + 1) * xp.special_lpmv(m, v + 1, x)) / (1 - x * x)
@@ -9027,7 +9027,7 @@ class SpecialModstruveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -9036,7 +9036,7 @@ class SpecialModstruveBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 (
@@ -9266,7 +9266,7 @@ class SpecialNbdtriBackward0(ManyEdges):
             else:
                 n = xp.load(node, n, node.n_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (1 / xp.density_of_beta(xp.trunc(n), xp.trunc(k) + 1, result))
         else:
@@ -9433,7 +9433,7 @@ class SpecialNcfdtriBackward0(ManyEdges):
         else:
             nc = xp.load(node, nc, node.nc_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_dfn, to_dfd, to_nc, to_p = node._edges
         if to_dfd is not None:
@@ -9531,7 +9531,7 @@ class SpecialNcfdtrincBackward0(ManyEdges):
         else:
             f = xp.load(node, f, node.f_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_dfn, to_dfd, to_p, to_f = node._edges
         if to_dfd is not None:
@@ -9696,7 +9696,7 @@ class SpecialNctdtritBackward0(ManyEdges):
             else:
                 nc = xp.load(node, nc, node.nc_v)
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_t(df, nc, result))
         else:
@@ -9744,7 +9744,7 @@ class SpecialNdtrBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (xp.exp(-x * x / 2) / 2.5066282746310002).conjugate(),)
         if not keep:
@@ -9777,7 +9777,7 @@ class SpecialNdtriBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (2.5066282746310002 * xp.exp(result * result / 2)),)
         if not keep:
@@ -9825,10 +9825,10 @@ class SpecialNdtriExpBackward0(OneEdge):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge0._rare is not None:
+        elif type(y) is not ndarray or node._edge0._form[2] is not None:
             y = input_array(node, "y")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (2.5066282746310002 * xp.exp(y + result * result / 2)),)
         if not keep:
@@ -9892,7 +9892,7 @@ class SpecialNrdtrimnBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_p, to_std, to_x = node._edges
         if to_p is not None:
@@ -9974,7 +9974,7 @@ class SpecialNrdtrisdBackward0(ManyEdges):
         else:
             x = xp.load(node, x, node.x_v)
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_mn, to_p, to_x = node._edges
         if to_mn is not None:
@@ -10408,7 +10408,7 @@ class SpecialOwensTBackward0(TwoEdges):
             and (h._meta is None or not h._meta.detached)
         ):
             h = h._array
-        elif type(h) is not ndarray or node._edge0._rare is not None:
+        elif type(h) is not ndarray or node._edge0._form[2] is not None:
             h = input_array(node, "h")
         a = node.a
         if (
@@ -10417,7 +10417,7 @@ class SpecialOwensTBackward0(TwoEdges):
             and (a._meta is None or not a._meta.detached)
         ):
             a = a._array
-        elif type(a) is not ndarray or node._edge1._rare is not None:
+        elif type(a) is not ndarray or node._edge1._form[2] is not None:
             a = input_array(node, "a")
         to_h, to_a = node._edge0, node._edge1
         if to_a is not None:
@@ -10657,7 +10657,7 @@ class SpecialPdtrBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            elif type(k) is not ndarray or node._edge0._rare is not None:
+            elif type(k) is not ndarray or node._edge0._form[2] is not None:
                 k = input_array(node, "k")
             m = node.m
             if (
@@ -10666,7 +10666,7 @@ class SpecialPdtrBackward0(TwoEdges):
                 and (m._meta is None or not m._meta.detached)
             ):
                 m = m._array
-            elif type(m) is not ndarray or node._edge1._rare is not None:
+            elif type(m) is not ndarray or node._edge1._form[2] is not None:
                 m = input_array(node, "m")
             grad_of_m = grad * -xp.density_of_gamma(xp.floor(k) + 1, m)
         else:
@@ -10732,7 +10732,7 @@ class SpecialPdtrcBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            elif type(k) is not ndarray or node._edge0._rare is not None:
+            elif type(k) is not ndarray or node._edge0._form[2] is not None:
                 k = input_array(node, "k")
             m = node.m
             if (
@@ -10741,7 +10741,7 @@ class SpecialPdtrcBackward0(TwoEdges):
                 and (m._meta is None or not m._meta.detached)
             ):
                 m = m._array
-            elif type(m) is not ndarray or node._edge1._rare is not None:
+            elif type(m) is not ndarray or node._edge1._form[2] is not None:
                 m = input_array(node, "m")
             grad_of_m = grad * xp.density_of_gamma(xp.floor(k) + 1, m)
         else:
@@ -10802,10 +10802,10 @@ class SpecialPdtriBackward0(TwoEdges):
                 and (k._meta is None or not k._meta.detached)
             ):
                 k = k._array
-            elif type(k) is not ndarray or node._edge0._rare is not None:
+            elif type(k) is not ndarray or node._edge0._form[2] is not None:
                 k = input_array(node, "k")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * (-1 / xp.density_of_gamma(xp.trunc(k) + 1, result))
         else:
@@ -10865,7 +10865,7 @@ class SpecialPochBackward0(TwoEdges):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         m = node.m
         if (
@@ -10874,10 +10874,10 @@ class SpecialPochBackward0(TwoEdges):
             and (m._meta is None or not m._meta.detached)
         ):
             m = m._array
-        elif type(m) is not ndarray or node._edge1._rare is not None:
+        elif type(m) is not ndarray or node._edge1._form[2] is not None:
             m = input_array(node, "m")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_z, to_m = node._edge0, node._edge1
         if to_m is not None:
@@ -10941,7 +10941,7 @@ class SpecialPowm1Backward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -10950,7 +10950,7 @@ class SpecialPowm1Backward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._rare is not None:
+        elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -10959,7 +10959,7 @@ class SpecialPowm1Backward0(TwoEdges):
             grad_of_x = None
         if to_y is not None:
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_y = grad * xp.slope_of_exponent(x, y, result + 1)
         else:
@@ -11366,7 +11366,7 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             and (delta._meta is None or not delta._meta.detached)
         ):
             delta = delta._array
-        elif type(delta) is not ndarray or node._edge0._rare is not None:
+        elif type(delta) is not ndarray or node._edge0._form[2] is not None:
             delta = input_array(node, "delta")
         r = node.r
         if (
@@ -11375,12 +11375,12 @@ class SpecialPseudoHuberBackward0(TwoEdges):
             and (r._meta is None or not r._meta.detached)
         ):
             r = r._array
-        elif type(r) is not ndarray or node._edge1._rare is not None:
+        elif type(r) is not ndarray or node._edge1._form[2] is not None:
             r = input_array(node, "r")
         to_delta, to_r = node._edge0, node._edge1
         if to_delta is not None:
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_delta = grad * (
                 2 * result / delta - r * r / (delta * xp.sqrt(1 + (r / delta) ** 2))
@@ -11432,7 +11432,7 @@ class SpecialPsiBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         results = (grad * xp.polygamma(1, xp.of_real(z, "scipy.special.psi")).conjugate(),)
         if not keep:
@@ -11522,7 +11522,7 @@ class SpecialRelEntrBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -11531,7 +11531,7 @@ class SpecialRelEntrBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._rare is not None:
+        elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -11582,10 +11582,10 @@ class SpecialRgammaBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * xp.slope_of_rgamma(z, result).conjugate(),)
         if not keep:
@@ -11687,7 +11687,7 @@ class SpecialSindgBackward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * (0.017453292519943295 * xp.special_cosdg(x)),)
         if not keep:
@@ -11747,7 +11747,7 @@ class SpecialSmirnovBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             d = node.d
             if (
@@ -11756,7 +11756,7 @@ class SpecialSmirnovBackward0(TwoEdges):
                 and (d._meta is None or not d._meta.detached)
             ):
                 d = d._array
-            elif type(d) is not ndarray or node._edge1._rare is not None:
+            elif type(d) is not ndarray or node._edge1._form[2] is not None:
                 d = input_array(node, "d")
             grad_of_d = grad * xp.special_smirnovp(n, d)
         else:
@@ -11819,10 +11819,10 @@ class SpecialSmirnoviBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.special_smirnovp(n, result))
         else:
@@ -11901,7 +11901,7 @@ class SpecialSpenceBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         results = (grad * xp.log_quotient(z).conjugate(),)
         if not keep:
@@ -11974,7 +11974,7 @@ class SpecialSphericalInBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -11983,7 +11983,7 @@ class SpecialSphericalInBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -12063,7 +12063,7 @@ class SpecialSphericalInDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12072,10 +12072,10 @@ class SpecialSphericalInDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -12158,7 +12158,7 @@ class SpecialSphericalJnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12167,7 +12167,7 @@ class SpecialSphericalJnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -12247,7 +12247,7 @@ class SpecialSphericalJnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12256,10 +12256,10 @@ class SpecialSphericalJnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -12342,7 +12342,7 @@ class SpecialSphericalKnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12351,7 +12351,7 @@ class SpecialSphericalKnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -12431,7 +12431,7 @@ class SpecialSphericalKnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12440,10 +12440,10 @@ class SpecialSphericalKnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -12526,7 +12526,7 @@ class SpecialSphericalYnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12535,7 +12535,7 @@ class SpecialSphericalYnBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = (
                 grad
@@ -12615,7 +12615,7 @@ class SpecialSphericalYnDBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             z = node.z
             if (
@@ -12624,10 +12624,10 @@ class SpecialSphericalYnDBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_z = (
                 grad
@@ -12701,7 +12701,7 @@ class SpecialStdtrBackward0(TwoEdges):
                 and (df._meta is None or not df._meta.detached)
             ):
                 df = df._array
-            elif type(df) is not ndarray or node._edge0._rare is not None:
+            elif type(df) is not ndarray or node._edge0._form[2] is not None:
                 df = input_array(node, "df")
             x = node.x
             if (
@@ -12710,7 +12710,7 @@ class SpecialStdtrBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * xp.density_of_t(df, 0.0, x)
         else:
@@ -12769,10 +12769,10 @@ class SpecialStdtritBackward0(TwoEdges):
                 and (df._meta is None or not df._meta.detached)
             ):
                 df = df._array
-            elif type(df) is not ndarray or node._edge0._rare is not None:
+            elif type(df) is not ndarray or node._edge0._form[2] is not None:
                 df = input_array(node, "df")
             result = node.result
-            if type(result) is not ndarray or node._rare is not None:
+            if type(result) is not ndarray or node._form[2] is not None:
                 result = output_array(node, "result")
             grad_of_p = grad * (1 / xp.density_of_t(df, 0.0, result))
         else:
@@ -12851,7 +12851,7 @@ class SpecialStruveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             x = node.x
             if (
@@ -12860,7 +12860,7 @@ class SpecialStruveBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 (
@@ -12902,7 +12902,7 @@ class SpecialTandgBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (0.017453292519943295 * (1 + result * result)),)
         if not keep:
@@ -12953,10 +12953,10 @@ class SpecialTklmbdaBackward0(TwoEdges):
             and (lmbda._meta is None or not lmbda._meta.detached)
         ):
             lmbda = lmbda._array
-        elif type(lmbda) is not ndarray or node._edge1._rare is not None:
+        elif type(lmbda) is not ndarray or node._edge1._form[2] is not None:
             lmbda = input_array(node, "lmbda")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         to_x, to_lmbda = node._edge0, node._edge1
         if to_lmbda is not None:
@@ -13108,10 +13108,10 @@ class SpecialWofzBackward0(OneEdge):
             and (z._meta is None or not z._meta.detached)
         ):
             z = z._array
-        elif type(z) is not ndarray or node._edge0._rare is not None:
+        elif type(z) is not ndarray or node._edge0._form[2] is not None:
             z = input_array(node, "z")
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (2j / 1.7724538509055159 - 2 * z * result).conjugate(),)
         if not keep:
@@ -13221,7 +13221,7 @@ class SpecialWrightomegaBackward0(OneEdge):
 
     def run(node, xp, grad, keep):
         result = node.result
-        if type(result) is not ndarray or node._rare is not None:
+        if type(result) is not ndarray or node._form[2] is not None:
             result = output_array(node, "result")
         results = (grad * (result / (1 + result)).conjugate(),)
         if not keep:
@@ -13277,7 +13277,7 @@ class SpecialXlog1PyBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -13286,7 +13286,7 @@ class SpecialXlog1PyBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._rare is not None:
+        elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -13347,7 +13347,7 @@ class SpecialXlogyBackward0(TwoEdges):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         y = node.y
         if (
@@ -13356,7 +13356,7 @@ class SpecialXlogyBackward0(TwoEdges):
             and (y._meta is None or not y._meta.detached)
         ):
             y = y._array
-        elif type(y) is not ndarray or node._edge1._rare is not None:
+        elif type(y) is not ndarray or node._edge1._form[2] is not None:
             y = input_array(node, "y")
         to_x, to_y = node._edge0, node._edge1
         if to_x is not None:
@@ -13405,7 +13405,7 @@ class SpecialY0Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * -xp.special_y1(x),)
         if not keep:
@@ -13446,7 +13446,7 @@ class SpecialY1Backward0(OneEdge):
             and (x._meta is None or not x._meta.detached)
         ):
             x = x._array
-        elif type(x) is not ndarray or node._edge0._rare is not None:
+        elif type(x) is not ndarray or node._edge0._form[2] is not None:
             x = input_array(node, "x")
         results = (grad * ((xp.special_y0(x) - xp.special_yv(2, x)) / 2),)
         if not keep:
@@ -13512,7 +13512,7 @@ class SpecialYnBackward0(TwoEdges):
                 and (n._meta is None or not n._meta.detached)
             ):
                 n = n._array
-            elif type(n) is not ndarray or node._edge0._rare is not None:
+            elif type(n) is not ndarray or node._edge0._form[2] is not None:
                 n = input_array(node, "n")
             x = node.x
             if (
@@ -13521,7 +13521,7 @@ class SpecialYnBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge1._rare is not None:
+            elif type(x) is not ndarray or node._edge1._form[2] is not None:
                 x = input_array(node, "x")
             grad_of_x = grad * (
                 (xp.special_yn(xp.trunc(n) - 1, x) - xp.special_yn(xp.trunc(n) + 1, x)) / 2
@@ -13591,7 +13591,7 @@ class SpecialYvBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -13600,7 +13600,7 @@ class SpecialYvBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * ((xp.special_yv(v - 1, z) - xp.special_yv(v + 1, z)) / 2).conjugate()
         else:
@@ -13675,7 +13675,7 @@ class SpecialYveBackward0(TwoEdges):
                 and (v._meta is None or not v._meta.detached)
             ):
                 v = v._array
-            elif type(v) is not ndarray or node._edge0._rare is not None:
+            elif type(v) is not ndarray or node._edge0._form[2] is not None:
                 v = input_array(node, "v")
             z = node.z
             if (
@@ -13684,7 +13684,7 @@ class SpecialYveBackward0(TwoEdges):
                 and (z._meta is None or not z._meta.detached)
             ):
                 z = z._array
-            elif type(z) is not ndarray or node._edge1._rare is not None:
+            elif type(z) is not ndarray or node._edge1._form[2] is not None:
                 z = input_array(node, "z")
             grad_of_z = grad * (
                 (
@@ -13752,7 +13752,7 @@ class SpecialZetaBackward0(TwoEdges):
                 and (x._meta is None or not x._meta.detached)
             ):
                 x = x._array
-            elif type(x) is not ndarray or node._edge0._rare is not None:
+            elif type(x) is not ndarray or node._edge0._form[2] is not None:
                 x = input_array(node, "x")
             q = node.q
             if (
@@ -13761,7 +13761,7 @@ class SpecialZetaBackward0(TwoEdges):
                 and (q._meta is None or not q._meta.detached)
             ):
                 q = q._array
-            elif type(q) is not ndarray or node._edge1._rare is not None:
+            elif type(q) is not ndarray or node._edge1._form[2] is not None:
                 q = input_array(node, "q")
             grad_of_q = grad * (-x * xp.special_zeta(x + 1, q))
         else:
@@ -13786,7 +13786,7 @@ def special_agm_node(a, b):
     node = SpecialAgmBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -13798,7 +13798,6 @@ def special_agm_record(a, b):
     node = SpecialAgmBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._rare = None
     if a._edge is None or a._counter is not None or a._meta is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -13814,12 +13813,10 @@ def special_agm_record(a, b):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -13850,7 +13847,7 @@ def special_airy_cpu(z):
 def special_airy_node(z):
     node = SpecialAiryBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -13859,7 +13856,7 @@ def special_airy_node(z):
 def special_airy_record(z):
     node = SpecialAiryBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -13890,7 +13887,7 @@ def special_airye_cpu(z):
 def special_airye_node(z):
     node = SpecialAiryeBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -13899,7 +13896,7 @@ def special_airye_node(z):
 def special_airye_record(z):
     node = SpecialAiryeBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -13939,7 +13936,7 @@ def special_bdtr_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -13959,7 +13956,6 @@ def special_bdtr_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -13974,12 +13970,10 @@ def special_bdtr_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14009,7 +14003,7 @@ def special_bdtrc_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -14029,7 +14023,6 @@ def special_bdtrc_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -14044,12 +14037,10 @@ def special_bdtrc_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14079,7 +14070,7 @@ def special_bdtri_node(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -14096,7 +14087,6 @@ def special_bdtri_record(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -14108,12 +14098,10 @@ def special_bdtri_record(k, n, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14143,7 +14131,7 @@ def special_bei_cpu(x):
 def special_bei_node(x):
     node = SpecialBeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -14152,7 +14140,6 @@ def special_bei_node(x):
 def special_bei_record(x):
     node = SpecialBeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14163,9 +14150,14 @@ def special_bei_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14191,7 +14183,7 @@ def special_beip_cpu(x):
 def special_beip_node(x):
     node = SpecialBeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -14200,7 +14192,6 @@ def special_beip_node(x):
 def special_beip_record(x):
     node = SpecialBeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14211,9 +14202,14 @@ def special_beip_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14239,7 +14235,7 @@ def special_ber_cpu(x):
 def special_ber_node(x):
     node = SpecialBerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -14248,7 +14244,6 @@ def special_ber_node(x):
 def special_ber_record(x):
     node = SpecialBerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14259,9 +14254,14 @@ def special_ber_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14287,7 +14287,7 @@ def special_berp_cpu(x):
 def special_berp_node(x):
     node = SpecialBerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -14296,7 +14296,6 @@ def special_berp_node(x):
 def special_berp_record(x):
     node = SpecialBerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14307,9 +14306,14 @@ def special_berp_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14339,7 +14343,7 @@ def special_besselpoly_node(a, lmb, nu):
         lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else None),
         nu._edge or (edge_of(nu) if nu._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14359,7 +14363,6 @@ def special_besselpoly_record(a, lmb, nu):
         lmb._edge or (edge_of(lmb) if lmb._flags & EDGED else None),
         nu._edge or (edge_of(nu) if nu._flags & EDGED else None),
     )
-    node._rare = None
     if to_a is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14374,12 +14377,10 @@ def special_besselpoly_record(a, lmb, nu):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14408,7 +14409,7 @@ def special_beta_node(a, b):
     node = SpecialBetaBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -14420,7 +14421,6 @@ def special_beta_record(a, b):
     node = SpecialBetaBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._rare = None
     if a._edge is None or a._counter is not None or a._meta is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14436,12 +14436,10 @@ def special_beta_record(a, b):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14478,7 +14476,7 @@ def special_betainc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14498,7 +14496,6 @@ def special_betainc_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14513,12 +14510,10 @@ def special_betainc_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14548,7 +14543,7 @@ def special_betaincc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14568,7 +14563,6 @@ def special_betaincc_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14583,12 +14577,10 @@ def special_betaincc_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14618,7 +14610,7 @@ def special_betainccinv_node(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14635,7 +14627,6 @@ def special_betainccinv_record(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14647,12 +14638,10 @@ def special_betainccinv_record(a, b, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14686,7 +14675,7 @@ def special_betaincinv_node(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14703,7 +14692,6 @@ def special_betaincinv_record(a, b, y):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14715,12 +14703,10 @@ def special_betaincinv_record(a, b, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14751,7 +14737,7 @@ def special_betaln_node(a, b):
     node = SpecialBetalnBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -14763,7 +14749,6 @@ def special_betaln_record(a, b):
     node = SpecialBetalnBackward0()
     node._edge0 = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = b._edge or (edge_of(b) if b._flags & EDGED else None)
-    node._rare = None
     if a._edge is None or a._counter is not None or a._meta is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -14779,12 +14764,10 @@ def special_betaln_record(a, b):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14817,7 +14800,7 @@ def special_binom_node(x, y):
     node = SpecialBinomBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -14829,7 +14812,6 @@ def special_binom_record(x, y):
     node = SpecialBinomBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14845,12 +14827,10 @@ def special_binom_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14884,7 +14864,7 @@ def special_boxcox_node(x, lmbda):
     node = SpecialBoxcoxBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
@@ -14896,7 +14876,6 @@ def special_boxcox_record(x, lmbda):
     node = SpecialBoxcoxBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14912,12 +14891,10 @@ def special_boxcox_record(x, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -14948,7 +14925,7 @@ def special_boxcox1p_node(x, lmbda):
     node = SpecialBoxcox1PBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.lmbda = lmbda
@@ -14960,7 +14937,6 @@ def special_boxcox1p_record(x, lmbda):
     node = SpecialBoxcox1PBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -14976,12 +14952,10 @@ def special_boxcox1p_record(x, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15012,7 +14986,7 @@ def special_chdtr_node(v, x):
     node = SpecialChdtrBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -15026,7 +15000,6 @@ def special_chdtr_record(v, x):
     node = SpecialChdtrBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -15044,12 +15017,10 @@ def special_chdtr_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15076,7 +15047,7 @@ def special_chdtrc_node(v, x):
     node = SpecialChdtrcBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -15090,7 +15061,6 @@ def special_chdtrc_record(v, x):
     node = SpecialChdtrcBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -15108,12 +15078,10 @@ def special_chdtrc_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15140,7 +15108,7 @@ def special_chdtri_node(v, p):
     node = SpecialChdtriBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -15151,7 +15119,6 @@ def special_chdtri_record(v, p):
     node = SpecialChdtriBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._rare = None
     if to_p is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -15163,12 +15130,10 @@ def special_chdtri_record(v, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15202,7 +15167,7 @@ def special_chndtr_node(x, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -15219,7 +15184,6 @@ def special_chndtr_record(x, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -15231,12 +15195,10 @@ def special_chndtr_record(x, df, nc):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15272,7 +15234,7 @@ def special_chndtrinc_node(x, df, p):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -15289,7 +15251,6 @@ def special_chndtrinc_record(x, df, p):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.df = df
@@ -15301,12 +15262,10 @@ def special_chndtrinc_record(x, df, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15339,7 +15298,7 @@ def special_chndtrix_node(p, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
@@ -15357,7 +15316,6 @@ def special_chndtrix_record(p, df, nc):
         df._edge or (edge_of(df) if df._flags & EDGED else None),
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
     )
-    node._rare = None
     if to_nc is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
@@ -15370,12 +15328,10 @@ def special_chndtrix_record(p, df, nc):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15404,7 +15360,7 @@ def special_cosdg_cpu(x):
 def special_cosdg_node(x):
     node = SpecialCosdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15413,7 +15369,6 @@ def special_cosdg_node(x):
 def special_cosdg_record(x):
     node = SpecialCosdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -15424,9 +15379,14 @@ def special_cosdg_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15452,7 +15412,7 @@ def special_cosm1_cpu(x):
 def special_cosm1_node(x):
     node = SpecialCosm1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15461,7 +15421,6 @@ def special_cosm1_node(x):
 def special_cosm1_record(x):
     node = SpecialCosm1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -15472,9 +15431,14 @@ def special_cosm1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15500,22 +15464,26 @@ def special_cotdg_cpu(x):
 def special_cotdg_node(x):
     node = SpecialCotdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_cotdg_record(x):
     node = SpecialCotdgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     array = scipy.special._ufuncs.cotdg(x._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15542,7 +15510,7 @@ def special_dawsn_cpu(x):
 def special_dawsn_node(x):
     node = SpecialDawsnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -15551,7 +15519,6 @@ def special_dawsn_node(x):
 def special_dawsn_record(x):
     node = SpecialDawsnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -15562,9 +15529,14 @@ def special_dawsn_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15591,7 +15563,7 @@ def special_ellipe_cpu(m):
 def special_ellipe_node(m):
     node = SpecialEllipeBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -15600,7 +15572,6 @@ def special_ellipe_node(m):
 def special_ellipe_record(m):
     node = SpecialEllipeBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._rare = None
     if m._edge is None or m._counter is not None or m._meta is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -15611,9 +15582,14 @@ def special_ellipe_record(m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = m._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15640,7 +15616,7 @@ def special_ellipeinc_node(phi, m):
     node = SpecialEllipeincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
@@ -15652,7 +15628,6 @@ def special_ellipeinc_record(phi, m):
     node = SpecialEllipeincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
     if phi._edge is None or phi._counter is not None or phi._meta is not None:
         node.phi = phi
         node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -15668,12 +15643,10 @@ def special_ellipeinc_record(phi, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15704,7 +15677,7 @@ def special_ellipj_node(u, m):
     node = SpecialEllipjBackward0()
     node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -15714,7 +15687,7 @@ def special_ellipj_record(u, m):
     node = SpecialEllipjBackward0()
     node._edge0 = u._edge or (edge_of(u) if u._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if m._edge is None or m._counter is not None or m._meta is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -15751,7 +15724,7 @@ def special_ellipk_cpu(m):
 def special_ellipk_node(m):
     node = SpecialEllipkBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.m = m
     node.m_v = 0 if m._counter is None else m._counter[0]
     return node
@@ -15760,7 +15733,6 @@ def special_ellipk_node(m):
 def special_ellipk_record(m):
     node = SpecialEllipkBackward0()
     node._edge0 = m._edge or edge_of(m)
-    node._rare = None
     if m._edge is None or m._counter is not None or m._meta is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -15771,9 +15743,14 @@ def special_ellipk_record(m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = m._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15800,7 +15777,7 @@ def special_ellipkinc_node(phi, m):
     node = SpecialEllipkincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.phi = phi
     node.phi_v = 0 if phi._counter is None else phi._counter[0]
     node.m = m
@@ -15812,7 +15789,6 @@ def special_ellipkinc_record(phi, m):
     node = SpecialEllipkincBackward0()
     node._edge0 = phi._edge or (edge_of(phi) if phi._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
     if phi._edge is None or phi._counter is not None or phi._meta is not None:
         node.phi = phi
         node.phi_v = 0 if phi._counter is None else phi._counter[0]
@@ -15828,12 +15804,10 @@ def special_ellipkinc_record(phi, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15863,7 +15837,7 @@ def special_ellipkm1_cpu(p):
 def special_ellipkm1_node(p):
     node = SpecialEllipkm1Backward0()
     node._edge0 = p._edge or edge_of(p)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.p = p
     node.p_v = 0 if p._counter is None else p._counter[0]
     return node
@@ -15872,7 +15846,6 @@ def special_ellipkm1_node(p):
 def special_ellipkm1_record(p):
     node = SpecialEllipkm1Backward0()
     node._edge0 = p._edge or edge_of(p)
-    node._rare = None
     if p._edge is None or p._counter is not None or p._meta is not None:
         node.p = p
         node.p_v = 0 if p._counter is None else p._counter[0]
@@ -15883,9 +15856,14 @@ def special_ellipkm1_record(p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = p._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15912,7 +15890,7 @@ def special_elliprc_node(x, y):
     node = SpecialElliprcBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -15924,7 +15902,6 @@ def special_elliprc_record(x, y):
     node = SpecialElliprcBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -15940,12 +15917,10 @@ def special_elliprc_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -15979,7 +15954,7 @@ def special_elliprd_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -15996,7 +15971,6 @@ def special_elliprd_record(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -16008,12 +15982,10 @@ def special_elliprd_record(x, y, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16057,7 +16029,7 @@ def special_elliprf_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -16074,7 +16046,6 @@ def special_elliprf_record(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -16086,12 +16057,10 @@ def special_elliprf_record(x, y, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16131,7 +16100,7 @@ def special_elliprg_node(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -16148,7 +16117,6 @@ def special_elliprg_record(x, y, z):
         y._edge or (edge_of(y) if y._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -16160,12 +16128,10 @@ def special_elliprg_record(x, y, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16212,7 +16178,7 @@ def special_elliprj_node(x, y, z, p):
         z._edge or (edge_of(z) if z._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -16232,7 +16198,6 @@ def special_elliprj_record(x, y, z, p):
         z._edge or (edge_of(z) if z._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -16246,12 +16211,10 @@ def special_elliprj_record(x, y, z, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16291,7 +16254,7 @@ def special_entr_cpu(x):
 def special_entr_node(x):
     node = SpecialEntrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -16300,7 +16263,6 @@ def special_entr_node(x):
 def special_entr_record(x):
     node = SpecialEntrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16311,9 +16273,14 @@ def special_entr_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16339,7 +16306,7 @@ def special_erf_cpu(z):
 def special_erf_node(z):
     node = SpecialErfBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -16348,7 +16315,6 @@ def special_erf_node(z):
 def special_erf_record(z):
     node = SpecialErfBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16359,9 +16325,14 @@ def special_erf_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16387,7 +16358,7 @@ def special_erfc_cpu(x):
 def special_erfc_node(x):
     node = SpecialErfcBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -16396,7 +16367,6 @@ def special_erfc_node(x):
 def special_erfc_record(x):
     node = SpecialErfcBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16407,9 +16377,14 @@ def special_erfc_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16435,22 +16410,26 @@ def special_erfcinv_cpu(y):
 def special_erfcinv_node(y):
     node = SpecialErfcinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_erfcinv_record(y):
     node = SpecialErfcinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
     array = scipy.special._ufuncs.erfcinv(y._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = y._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16477,7 +16456,7 @@ def special_erfcx_cpu(x):
 def special_erfcx_node(x):
     node = SpecialErfcxBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -16486,7 +16465,6 @@ def special_erfcx_node(x):
 def special_erfcx_record(x):
     node = SpecialErfcxBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -16497,9 +16475,14 @@ def special_erfcx_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16526,7 +16509,7 @@ def special_erfi_cpu(z):
 def special_erfi_node(z):
     node = SpecialErfiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -16535,7 +16518,6 @@ def special_erfi_node(z):
 def special_erfi_record(z):
     node = SpecialErfiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -16546,9 +16528,14 @@ def special_erfi_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16574,22 +16561,26 @@ def special_erfinv_cpu(y):
 def special_erfinv_node(y):
     node = SpecialErfinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_erfinv_record(y):
     node = SpecialErfinvBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
     array = scipy.special._ufuncs.erfinv(y._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = y._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16617,7 +16608,7 @@ def special_eval_chebyc_node(n, x):
     node = SpecialEvalChebycBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16631,7 +16622,6 @@ def special_eval_chebyc_record(n, x):
     node = SpecialEvalChebycBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -16649,12 +16639,10 @@ def special_eval_chebyc_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16681,7 +16669,7 @@ def special_eval_chebys_node(n, x):
     node = SpecialEvalChebysBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16695,7 +16683,6 @@ def special_eval_chebys_record(n, x):
     node = SpecialEvalChebysBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -16713,12 +16700,10 @@ def special_eval_chebys_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16745,7 +16730,7 @@ def special_eval_chebyt_node(n, x):
     node = SpecialEvalChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16759,7 +16744,6 @@ def special_eval_chebyt_record(n, x):
     node = SpecialEvalChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -16777,12 +16761,10 @@ def special_eval_chebyt_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16809,7 +16791,7 @@ def special_eval_chebyu_node(n, x):
     node = SpecialEvalChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16823,7 +16805,6 @@ def special_eval_chebyu_record(n, x):
     node = SpecialEvalChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -16841,12 +16822,10 @@ def special_eval_chebyu_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16876,7 +16855,7 @@ def special_eval_gegenbauer_node(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16896,7 +16875,6 @@ def special_eval_gegenbauer_record(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16911,12 +16889,10 @@ def special_eval_gegenbauer_record(n, alpha, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -16948,7 +16924,7 @@ def special_eval_genlaguerre_node(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16968,7 +16944,6 @@ def special_eval_genlaguerre_record(n, alpha, x):
         alpha._edge or (edge_of(alpha) if alpha._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -16983,12 +16958,10 @@ def special_eval_genlaguerre_record(n, alpha, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17015,7 +16988,7 @@ def special_eval_hermite_node(n, x):
     node = SpecialEvalHermiteBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17029,7 +17002,6 @@ def special_eval_hermite_record(n, x):
     node = SpecialEvalHermiteBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17047,12 +17019,10 @@ def special_eval_hermite_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17079,7 +17049,7 @@ def special_eval_hermitenorm_node(n, x):
     node = SpecialEvalHermitenormBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17093,7 +17063,6 @@ def special_eval_hermitenorm_record(n, x):
     node = SpecialEvalHermitenormBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17111,12 +17080,10 @@ def special_eval_hermitenorm_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17147,7 +17114,7 @@ def special_eval_jacobi_node(n, alpha, beta, x):
         beta._edge or (edge_of(beta) if beta._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17171,7 +17138,6 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         beta._edge or (edge_of(beta) if beta._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17189,12 +17155,10 @@ def special_eval_jacobi_record(n, alpha, beta, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17228,7 +17192,7 @@ def special_eval_laguerre_node(n, x):
     node = SpecialEvalLaguerreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17242,7 +17206,6 @@ def special_eval_laguerre_record(n, x):
     node = SpecialEvalLaguerreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17260,12 +17223,10 @@ def special_eval_laguerre_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17292,7 +17253,7 @@ def special_eval_legendre_node(n, x):
     node = SpecialEvalLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17306,7 +17267,6 @@ def special_eval_legendre_record(n, x):
     node = SpecialEvalLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17324,12 +17284,10 @@ def special_eval_legendre_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17356,7 +17314,7 @@ def special_eval_sh_chebyt_node(n, x):
     node = SpecialEvalShChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17370,7 +17328,6 @@ def special_eval_sh_chebyt_record(n, x):
     node = SpecialEvalShChebytBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17388,12 +17345,10 @@ def special_eval_sh_chebyt_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17420,7 +17375,7 @@ def special_eval_sh_chebyu_node(n, x):
     node = SpecialEvalShChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17434,7 +17389,6 @@ def special_eval_sh_chebyu_record(n, x):
     node = SpecialEvalShChebyuBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17452,12 +17406,10 @@ def special_eval_sh_chebyu_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17490,7 +17442,7 @@ def special_eval_sh_jacobi_node(n, p, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17514,7 +17466,6 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17532,12 +17483,10 @@ def special_eval_sh_jacobi_record(n, p, q, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17571,7 +17520,7 @@ def special_eval_sh_legendre_node(n, x):
     node = SpecialEvalShLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17585,7 +17534,6 @@ def special_eval_sh_legendre_record(n, x):
     node = SpecialEvalShLegendreBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17603,12 +17551,10 @@ def special_eval_sh_legendre_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17636,7 +17582,7 @@ def special_exp1_cpu(z):
 def special_exp1_node(z):
     node = SpecialExp1Backward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -17645,7 +17591,6 @@ def special_exp1_node(z):
 def special_exp1_record(z):
     node = SpecialExp1Backward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -17656,9 +17601,14 @@ def special_exp1_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17684,22 +17634,26 @@ def special_exp10_cpu(x):
 def special_exp10_node(x):
     node = SpecialExp10Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_exp10_record(x):
     node = SpecialExp10Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     array = scipy.special._ufuncs.exp10(x._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17726,7 +17680,7 @@ def special_expi_cpu(x):
 def special_expi_node(x):
     node = SpecialExpiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17735,7 +17689,6 @@ def special_expi_node(x):
 def special_expi_record(x):
     node = SpecialExpiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17746,9 +17699,14 @@ def special_expi_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17774,7 +17732,7 @@ def special_expit_cpu(x):
 def special_expit_node(x):
     node = SpecialExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17783,7 +17741,6 @@ def special_expit_node(x):
 def special_expit_record(x):
     node = SpecialExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17794,9 +17751,14 @@ def special_expit_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17824,7 +17786,7 @@ def special_expn_node(n, x):
     node = SpecialExpnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -17838,7 +17800,6 @@ def special_expn_record(n, x):
     node = SpecialExpnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -17856,12 +17817,10 @@ def special_expn_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17895,7 +17854,7 @@ def special_exprel_cpu(x):
 def special_exprel_node(x):
     node = SpecialExprelBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -17904,7 +17863,6 @@ def special_exprel_node(x):
 def special_exprel_record(x):
     node = SpecialExprelBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -17915,9 +17873,14 @@ def special_exprel_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -17947,7 +17910,7 @@ def special_fdtr_node(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -17967,7 +17930,6 @@ def special_fdtr_record(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -17982,12 +17944,10 @@ def special_fdtr_record(dfn, dfd, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18017,7 +17977,7 @@ def special_fdtrc_node(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -18037,7 +17997,6 @@ def special_fdtrc_record(dfn, dfd, x):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -18052,12 +18011,10 @@ def special_fdtrc_record(dfn, dfd, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18087,7 +18044,7 @@ def special_fdtri_node(dfn, dfd, p):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -18104,7 +18061,6 @@ def special_fdtri_record(dfn, dfd, p):
         dfd._edge or (edge_of(dfd) if dfd._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     if to_p is not None:
         node.dfn = dfn
         node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
@@ -18116,12 +18072,10 @@ def special_fdtri_record(dfn, dfd, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18151,7 +18105,7 @@ def special_fresnel_cpu(z):
 def special_fresnel_node(z):
     node = SpecialFresnelBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -18160,7 +18114,7 @@ def special_fresnel_node(z):
 def special_fresnel_record(z):
     node = SpecialFresnelBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -18185,7 +18139,7 @@ def special_gamma_cpu(z):
 def special_gamma_node(z):
     node = SpecialGammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -18194,7 +18148,6 @@ def special_gamma_node(z):
 def special_gamma_record(z):
     node = SpecialGammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -18205,9 +18158,14 @@ def special_gamma_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18235,7 +18193,7 @@ def special_gammainc_node(a, x):
     node = SpecialGammaincBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18249,7 +18207,6 @@ def special_gammainc_record(a, x):
     node = SpecialGammaincBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if a._edge is None or a._counter is not None or a._meta is not None:
             node.a = a
@@ -18267,12 +18224,10 @@ def special_gammainc_record(a, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18299,7 +18254,7 @@ def special_gammaincc_node(a, x):
     node = SpecialGammainccBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18313,7 +18268,6 @@ def special_gammaincc_record(a, x):
     node = SpecialGammainccBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if a._edge is None or a._counter is not None or a._meta is not None:
             node.a = a
@@ -18331,12 +18285,10 @@ def special_gammaincc_record(a, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18363,7 +18315,7 @@ def special_gammainccinv_node(a, y):
     node = SpecialGammainccinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18374,7 +18326,6 @@ def special_gammainccinv_record(a, y):
     node = SpecialGammainccinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if to_y is not None:
         if a._edge is None or a._counter is not None or a._meta is not None:
             node.a = a
@@ -18386,12 +18337,10 @@ def special_gammainccinv_record(a, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18422,7 +18371,7 @@ def special_gammaincinv_node(a, y):
     node = SpecialGammaincinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_y is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -18433,7 +18382,6 @@ def special_gammaincinv_record(a, y):
     node = SpecialGammaincinvBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if to_y is not None:
         if a._edge is None or a._counter is not None or a._meta is not None:
             node.a = a
@@ -18445,12 +18393,10 @@ def special_gammaincinv_record(a, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18480,7 +18426,7 @@ def special_gammaln_cpu(x):
 def special_gammaln_node(x):
     node = SpecialGammalnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -18489,7 +18435,6 @@ def special_gammaln_node(x):
 def special_gammaln_record(x):
     node = SpecialGammalnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -18500,9 +18445,14 @@ def special_gammaln_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18528,22 +18478,26 @@ def special_gammasgn_cpu(x):
 def special_gammasgn_node(x):
     node = SpecialGammasgnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_gammasgn_record(x):
     node = SpecialGammasgnBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     array = scipy.special._ufuncs.gammasgn(x._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18573,7 +18527,7 @@ def special_gdtr_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -18590,7 +18544,6 @@ def special_gdtr_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -18602,12 +18555,10 @@ def special_gdtr_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18637,7 +18588,7 @@ def special_gdtrc_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -18654,7 +18605,6 @@ def special_gdtrc_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     node.b = b
@@ -18666,12 +18616,10 @@ def special_gdtrc_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18701,7 +18649,7 @@ def special_gdtria_node(p, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
@@ -18717,7 +18665,6 @@ def special_gdtria_record(p, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_p is not None:
         node.b = b
         node.b_v = 0 if b._counter is None else b._counter[0]
@@ -18728,12 +18675,10 @@ def special_gdtria_record(p, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18764,7 +18709,7 @@ def special_gdtrix_node(a, b, p):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     if to_p is not None:
@@ -18780,7 +18725,6 @@ def special_gdtrix_record(a, b, p):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     node.a = a
     node.a_v = 0 if a._counter is None else a._counter[0]
     if to_p is not None:
@@ -18791,12 +18735,10 @@ def special_gdtrix_record(a, b, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18824,7 +18766,7 @@ def special_hankel1_node(v, z):
     node = SpecialHankel1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18838,7 +18780,6 @@ def special_hankel1_record(v, z):
     node = SpecialHankel1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -18856,12 +18797,10 @@ def special_hankel1_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18888,7 +18827,7 @@ def special_hankel1e_node(v, z):
     node = SpecialHankel1EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18902,7 +18841,6 @@ def special_hankel1e_record(v, z):
     node = SpecialHankel1EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -18920,12 +18858,10 @@ def special_hankel1e_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -18956,7 +18892,7 @@ def special_hankel2_node(v, z):
     node = SpecialHankel2Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -18970,7 +18906,6 @@ def special_hankel2_record(v, z):
     node = SpecialHankel2Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -18988,12 +18923,10 @@ def special_hankel2_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19020,7 +18953,7 @@ def special_hankel2e_node(v, z):
     node = SpecialHankel2EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -19034,7 +18967,6 @@ def special_hankel2e_record(v, z):
     node = SpecialHankel2EBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -19052,12 +18984,10 @@ def special_hankel2e_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19088,7 +19018,7 @@ def special_huber_node(delta, r):
     node = SpecialHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
@@ -19100,7 +19030,6 @@ def special_huber_record(delta, r):
     node = SpecialHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._rare = None
     if delta._edge is None or delta._counter is not None or delta._meta is not None:
         node.delta = delta
         node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -19116,12 +19045,10 @@ def special_huber_record(delta, r):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19154,7 +19081,7 @@ def special_hyp0f1_node(v, z):
     node = SpecialHyp0F1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -19168,7 +19095,6 @@ def special_hyp0f1_record(v, z):
     node = SpecialHyp0F1Backward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -19186,12 +19112,10 @@ def special_hyp0f1_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19221,7 +19145,7 @@ def special_hyp1f1_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19241,7 +19165,6 @@ def special_hyp1f1_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19256,12 +19179,10 @@ def special_hyp1f1_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19292,7 +19213,7 @@ def special_hyp2f1_node(a, b, c, z):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19316,7 +19237,6 @@ def special_hyp2f1_record(a, b, c, z):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         z._edge or (edge_of(z) if z._flags & EDGED else None),
     )
-    node._rare = None
     if to_z is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19334,12 +19254,10 @@ def special_hyp2f1_record(a, b, c, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19369,7 +19287,7 @@ def special_hyperu_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19389,7 +19307,6 @@ def special_hyperu_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -19404,12 +19321,10 @@ def special_hyperu_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19435,7 +19350,7 @@ def special_i0_cpu(x):
 def special_i0_node(x):
     node = SpecialI0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19444,7 +19359,6 @@ def special_i0_node(x):
 def special_i0_record(x):
     node = SpecialI0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19455,9 +19369,14 @@ def special_i0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19483,7 +19402,7 @@ def special_i0e_cpu(x):
 def special_i0e_node(x):
     node = SpecialI0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19492,7 +19411,6 @@ def special_i0e_node(x):
 def special_i0e_record(x):
     node = SpecialI0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19503,9 +19421,14 @@ def special_i0e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19532,7 +19455,7 @@ def special_i1_cpu(x):
 def special_i1_node(x):
     node = SpecialI1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19541,7 +19464,6 @@ def special_i1_node(x):
 def special_i1_record(x):
     node = SpecialI1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19552,9 +19474,14 @@ def special_i1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19580,7 +19507,7 @@ def special_i1e_cpu(x):
 def special_i1e_node(x):
     node = SpecialI1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19589,7 +19516,6 @@ def special_i1e_node(x):
 def special_i1e_record(x):
     node = SpecialI1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19600,9 +19526,14 @@ def special_i1e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19632,7 +19563,7 @@ def special_inv_boxcox_node(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -19642,7 +19573,6 @@ def special_inv_boxcox_record(y, lmbda):
     node = SpecialInvBoxcoxBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
     if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
         node.lmbda = lmbda
         node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -19653,12 +19583,10 @@ def special_inv_boxcox_record(y, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19692,7 +19620,7 @@ def special_inv_boxcox1p_node(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -19702,7 +19630,6 @@ def special_inv_boxcox1p_record(y, lmbda):
     node = SpecialInvBoxcox1PBackward0()
     node._edge0 = y._edge or (edge_of(y) if y._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
     if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
         node.lmbda = lmbda
         node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -19713,12 +19640,10 @@ def special_inv_boxcox1p_record(y, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19753,7 +19678,7 @@ def special_it2i0k0_cpu(x):
 def special_it2i0k0_node(x):
     node = SpecialIt2I0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19762,7 +19687,7 @@ def special_it2i0k0_node(x):
 def special_it2i0k0_record(x):
     node = SpecialIt2I0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19787,7 +19712,7 @@ def special_it2j0y0_cpu(x):
 def special_it2j0y0_node(x):
     node = SpecialIt2J0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19796,7 +19721,7 @@ def special_it2j0y0_node(x):
 def special_it2j0y0_record(x):
     node = SpecialIt2J0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19821,7 +19746,7 @@ def special_it2struve0_cpu(x):
 def special_it2struve0_node(x):
     node = SpecialIt2Struve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19830,7 +19755,6 @@ def special_it2struve0_node(x):
 def special_it2struve0_record(x):
     node = SpecialIt2Struve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19841,9 +19765,14 @@ def special_it2struve0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -19869,7 +19798,7 @@ def special_itairy_cpu(x):
 def special_itairy_node(x):
     node = SpecialItairyBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19878,7 +19807,7 @@ def special_itairy_node(x):
 def special_itairy_record(x):
     node = SpecialItairyBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19910,7 +19839,7 @@ def special_iti0k0_cpu(x):
 def special_iti0k0_node(x):
     node = SpecialIti0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19919,7 +19848,7 @@ def special_iti0k0_node(x):
 def special_iti0k0_record(x):
     node = SpecialIti0K0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19944,7 +19873,7 @@ def special_itj0y0_cpu(x):
 def special_itj0y0_node(x):
     node = SpecialItj0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19953,7 +19882,7 @@ def special_itj0y0_node(x):
 def special_itj0y0_record(x):
     node = SpecialItj0Y0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19978,7 +19907,7 @@ def special_itmodstruve0_cpu(x):
 def special_itmodstruve0_node(x):
     node = SpecialItmodstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -19987,7 +19916,6 @@ def special_itmodstruve0_node(x):
 def special_itmodstruve0_record(x):
     node = SpecialItmodstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -19998,9 +19926,14 @@ def special_itmodstruve0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20026,7 +19959,7 @@ def special_itstruve0_cpu(x):
 def special_itstruve0_node(x):
     node = SpecialItstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20035,7 +19968,6 @@ def special_itstruve0_node(x):
 def special_itstruve0_record(x):
     node = SpecialItstruve0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20046,9 +19978,14 @@ def special_itstruve0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20075,7 +20012,7 @@ def special_iv_node(v, z):
     node = SpecialIvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -20089,7 +20026,6 @@ def special_iv_record(v, z):
     node = SpecialIvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -20107,12 +20043,10 @@ def special_iv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20139,7 +20073,7 @@ def special_ive_node(v, z):
     node = SpecialIveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -20153,7 +20087,6 @@ def special_ive_record(v, z):
     node = SpecialIveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -20171,12 +20104,10 @@ def special_ive_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20209,7 +20140,7 @@ def special_j0_cpu(x):
 def special_j0_node(x):
     node = SpecialJ0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20218,7 +20149,6 @@ def special_j0_node(x):
 def special_j0_record(x):
     node = SpecialJ0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20229,9 +20159,14 @@ def special_j0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20257,7 +20192,7 @@ def special_j1_cpu(x):
 def special_j1_node(x):
     node = SpecialJ1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20266,7 +20201,6 @@ def special_j1_node(x):
 def special_j1_record(x):
     node = SpecialJ1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20277,9 +20211,14 @@ def special_j1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20306,7 +20245,7 @@ def special_jv_node(v, z):
     node = SpecialJvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -20320,7 +20259,6 @@ def special_jv_record(v, z):
     node = SpecialJvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -20338,12 +20276,10 @@ def special_jv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20370,7 +20306,7 @@ def special_jve_node(v, z):
     node = SpecialJveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -20384,7 +20320,6 @@ def special_jve_record(v, z):
     node = SpecialJveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -20402,12 +20337,10 @@ def special_jve_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20435,7 +20368,7 @@ def special_k0_cpu(x):
 def special_k0_node(x):
     node = SpecialK0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20444,7 +20377,6 @@ def special_k0_node(x):
 def special_k0_record(x):
     node = SpecialK0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20455,9 +20387,14 @@ def special_k0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20483,7 +20420,7 @@ def special_k0e_cpu(x):
 def special_k0e_node(x):
     node = SpecialK0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20492,7 +20429,6 @@ def special_k0e_node(x):
 def special_k0e_record(x):
     node = SpecialK0EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20503,9 +20439,14 @@ def special_k0e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20532,7 +20473,7 @@ def special_k1_cpu(x):
 def special_k1_node(x):
     node = SpecialK1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20541,7 +20482,6 @@ def special_k1_node(x):
 def special_k1_record(x):
     node = SpecialK1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20552,9 +20492,14 @@ def special_k1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20581,7 +20526,7 @@ def special_k1e_cpu(x):
 def special_k1e_node(x):
     node = SpecialK1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20590,7 +20535,6 @@ def special_k1e_node(x):
 def special_k1e_record(x):
     node = SpecialK1EBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20601,9 +20545,14 @@ def special_k1e_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20630,7 +20579,7 @@ def special_kei_cpu(x):
 def special_kei_node(x):
     node = SpecialKeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20639,7 +20588,6 @@ def special_kei_node(x):
 def special_kei_record(x):
     node = SpecialKeiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20650,9 +20598,14 @@ def special_kei_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20678,7 +20631,7 @@ def special_keip_cpu(x):
 def special_keip_node(x):
     node = SpecialKeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20687,7 +20640,6 @@ def special_keip_node(x):
 def special_keip_record(x):
     node = SpecialKeipBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20698,9 +20650,14 @@ def special_keip_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20727,7 +20684,7 @@ def special_kelvin_cpu(x):
 def special_kelvin_node(x):
     node = SpecialKelvinBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20736,7 +20693,7 @@ def special_kelvin_node(x):
 def special_kelvin_record(x):
     node = SpecialKelvinBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20772,7 +20729,7 @@ def special_ker_cpu(x):
 def special_ker_node(x):
     node = SpecialKerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20781,7 +20738,6 @@ def special_ker_node(x):
 def special_ker_record(x):
     node = SpecialKerBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20792,9 +20748,14 @@ def special_ker_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20820,7 +20781,7 @@ def special_kerp_cpu(x):
 def special_kerp_node(x):
     node = SpecialKerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -20829,7 +20790,6 @@ def special_kerp_node(x):
 def special_kerp_record(x):
     node = SpecialKerpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20840,9 +20800,14 @@ def special_kerp_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20870,7 +20835,7 @@ def special_kl_div_node(x, y):
     node = SpecialKlDivBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -20882,7 +20847,6 @@ def special_kl_div_record(x, y):
     node = SpecialKlDivBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -20898,12 +20862,10 @@ def special_kl_div_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20934,7 +20896,7 @@ def special_kn_node(n, x):
     node = SpecialKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -20948,7 +20910,6 @@ def special_kn_record(n, x):
     node = SpecialKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -20966,12 +20927,10 @@ def special_kn_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -20999,22 +20958,26 @@ def special_kolmogi_cpu(p):
 def special_kolmogi_node(p):
     node = SpecialKolmogiBackward0()
     node._edge0 = p._edge or edge_of(p)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_kolmogi_record(p):
     node = SpecialKolmogiBackward0()
     node._edge0 = p._edge or edge_of(p)
-    node._rare = None
     array = scipy.special._ufuncs.kolmogi(p._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = p._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21041,7 +21004,7 @@ def special_kolmogorov_cpu(y):
 def special_kolmogorov_node(y):
     node = SpecialKolmogorovBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
     return node
@@ -21050,7 +21013,6 @@ def special_kolmogorov_node(y):
 def special_kolmogorov_record(y):
     node = SpecialKolmogorovBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
     if y._edge is None or y._counter is not None or y._meta is not None:
         node.y = y
         node.y_v = 0 if y._counter is None else y._counter[0]
@@ -21061,9 +21023,14 @@ def special_kolmogorov_record(y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = y._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21090,7 +21057,7 @@ def special_kv_node(v, z):
     node = SpecialKvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -21104,7 +21071,6 @@ def special_kv_record(v, z):
     node = SpecialKvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -21122,12 +21088,10 @@ def special_kv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21154,7 +21118,7 @@ def special_kve_node(v, z):
     node = SpecialKveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -21168,7 +21132,6 @@ def special_kve_record(v, z):
     node = SpecialKveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -21186,12 +21149,10 @@ def special_kve_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21225,7 +21186,7 @@ def special_lambertw_node(z, k, tol):
         k._edge or (edge_of(k) if k._flags & EDGED else None),
         tol._edge or (edge_of(tol) if tol._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -21236,18 +21197,15 @@ def special_lambertw_record(z, k, tol):
         k._edge or (edge_of(k) if k._flags & EDGED else None),
         tol._edge or (edge_of(tol) if tol._flags & EDGED else None),
     )
-    node._rare = None
     array = scipy.special._ufuncs._lambertw(z._array, k._array, tol._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21277,7 +21235,7 @@ def special_log_expit_cpu(x):
 def special_log_expit_node(x):
     node = SpecialLogExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -21286,7 +21244,6 @@ def special_log_expit_node(x):
 def special_log_expit_record(x):
     node = SpecialLogExpitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21297,9 +21254,14 @@ def special_log_expit_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21325,7 +21287,7 @@ def special_log_ndtr_cpu(x):
 def special_log_ndtr_node(x):
     node = SpecialLogNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -21334,7 +21296,6 @@ def special_log_ndtr_node(x):
 def special_log_ndtr_record(x):
     node = SpecialLogNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21345,9 +21306,14 @@ def special_log_ndtr_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21378,7 +21344,7 @@ def special_log_wright_bessel_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -21398,7 +21364,6 @@ def special_log_wright_bessel_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -21413,12 +21378,10 @@ def special_log_wright_bessel_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21448,7 +21411,7 @@ def special_loggamma_cpu(z):
 def special_loggamma_node(z):
     node = SpecialLoggammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -21457,7 +21420,6 @@ def special_loggamma_node(z):
 def special_loggamma_record(z):
     node = SpecialLoggammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -21468,9 +21430,14 @@ def special_loggamma_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21496,7 +21463,7 @@ def special_logit_cpu(x):
 def special_logit_node(x):
     node = SpecialLogitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -21505,7 +21472,6 @@ def special_logit_node(x):
 def special_logit_record(x):
     node = SpecialLogitBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -21516,9 +21482,14 @@ def special_logit_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21548,7 +21519,7 @@ def special_lpmv_node(m, v, x):
         v._edge or (edge_of(v) if v._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21568,7 +21539,6 @@ def special_lpmv_record(m, v, x):
         v._edge or (edge_of(v) if v._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21583,12 +21553,10 @@ def special_lpmv_record(m, v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21619,7 +21587,7 @@ def special_mathieu_a_node(m, q):
     node = SpecialMathieuABackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -21627,18 +21595,15 @@ def special_mathieu_a_record(m, q):
     node = SpecialMathieuABackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
     array = scipy.special._ufuncs.mathieu_a(m._array, q._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21657,7 +21622,7 @@ def special_mathieu_b_node(m, q):
     node = SpecialMathieuBBackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -21665,18 +21630,15 @@ def special_mathieu_b_record(m, q):
     node = SpecialMathieuBBackward0()
     node._edge0 = m._edge or (edge_of(m) if m._flags & EDGED else None)
     node._edge1 = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
     array = scipy.special._ufuncs.mathieu_b(m._array, q._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -21698,7 +21660,7 @@ def special_mathieu_cem_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21718,7 +21680,7 @@ def special_mathieu_cem_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21763,7 +21725,7 @@ def special_mathieu_modcem1_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21783,7 +21745,7 @@ def special_mathieu_modcem1_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21820,7 +21782,7 @@ def special_mathieu_modcem2_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21840,7 +21802,7 @@ def special_mathieu_modcem2_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21877,7 +21839,7 @@ def special_mathieu_modsem1_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21897,7 +21859,7 @@ def special_mathieu_modsem1_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21934,7 +21896,7 @@ def special_mathieu_modsem2_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21954,7 +21916,7 @@ def special_mathieu_modsem2_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -21991,7 +21953,7 @@ def special_mathieu_sem_node(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22011,7 +21973,7 @@ def special_mathieu_sem_record(m, q, x):
         q._edge or (edge_of(q) if q._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -22052,7 +22014,7 @@ def special_modfresnelm_cpu(x):
 def special_modfresnelm_node(x):
     node = SpecialModfresnelmBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -22061,7 +22023,7 @@ def special_modfresnelm_node(x):
 def special_modfresnelm_record(x):
     node = SpecialModfresnelmBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22091,7 +22053,7 @@ def special_modfresnelp_cpu(x):
 def special_modfresnelp_node(x):
     node = SpecialModfresnelpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -22100,7 +22062,7 @@ def special_modfresnelp_node(x):
 def special_modfresnelp_record(x):
     node = SpecialModfresnelpBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22131,7 +22093,7 @@ def special_modstruve_node(v, x):
     node = SpecialModstruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -22145,7 +22107,6 @@ def special_modstruve_record(v, x):
     node = SpecialModstruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -22163,12 +22124,10 @@ def special_modstruve_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22205,7 +22164,7 @@ def special_nbdtr_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -22225,7 +22184,6 @@ def special_nbdtr_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -22240,12 +22198,10 @@ def special_nbdtr_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22275,7 +22231,7 @@ def special_nbdtrc_node(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -22295,7 +22251,6 @@ def special_nbdtrc_record(k, n, p):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     if to_p is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -22310,12 +22265,10 @@ def special_nbdtrc_record(k, n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22345,7 +22298,7 @@ def special_nbdtri_node(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -22362,7 +22315,6 @@ def special_nbdtri_record(k, n, y):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         y._edge or (edge_of(y) if y._flags & EDGED else None),
     )
-    node._rare = None
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -22374,12 +22326,10 @@ def special_nbdtri_record(k, n, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22414,7 +22364,7 @@ def special_ncfdtr_node(dfn, dfd, nc, f):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22434,7 +22384,6 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22448,12 +22397,10 @@ def special_ncfdtr_record(dfn, dfd, nc, f):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22484,7 +22431,7 @@ def special_ncfdtri_node(dfn, dfd, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22502,7 +22449,6 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22514,12 +22460,10 @@ def special_ncfdtri_record(dfn, dfd, nc, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22553,7 +22497,7 @@ def special_ncfdtrinc_node(dfn, dfd, p, f):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22571,7 +22515,6 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         f._edge or (edge_of(f) if f._flags & EDGED else None),
     )
-    node._rare = None
     node.dfn = dfn
     node.dfn_v = 0 if dfn._counter is None else dfn._counter[0]
     node.dfd = dfd
@@ -22583,12 +22526,10 @@ def special_ncfdtrinc_record(dfn, dfd, p, f):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22623,7 +22564,7 @@ def special_nctdtr_node(df, nc, x):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -22643,7 +22584,6 @@ def special_nctdtr_record(df, nc, x):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -22658,12 +22598,10 @@ def special_nctdtr_record(df, nc, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22693,7 +22631,7 @@ def special_nctdtrit_node(df, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -22710,7 +22648,6 @@ def special_nctdtrit_record(df, nc, p):
         nc._edge or (edge_of(nc) if nc._flags & EDGED else None),
         p._edge or (edge_of(p) if p._flags & EDGED else None),
     )
-    node._rare = None
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -22722,12 +22659,10 @@ def special_nctdtrit_record(df, nc, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22757,7 +22692,7 @@ def special_ndtr_cpu(x):
 def special_ndtr_node(x):
     node = SpecialNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -22766,7 +22701,6 @@ def special_ndtr_node(x):
 def special_ndtr_record(x):
     node = SpecialNdtrBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -22777,9 +22711,14 @@ def special_ndtr_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22805,22 +22744,26 @@ def special_ndtri_cpu(y):
 def special_ndtri_node(y):
     node = SpecialNdtriBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_ndtri_record(y):
     node = SpecialNdtriBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
     array = scipy.special._ufuncs.ndtri(y._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = y._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22847,7 +22790,7 @@ def special_ndtri_exp_cpu(y):
 def special_ndtri_exp_node(y):
     node = SpecialNdtriExpBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.y = y
     node.y_v = 0 if y._counter is None else y._counter[0]
     return node
@@ -22856,7 +22799,6 @@ def special_ndtri_exp_node(y):
 def special_ndtri_exp_record(y):
     node = SpecialNdtriExpBackward0()
     node._edge0 = y._edge or edge_of(y)
-    node._rare = None
     if y._edge is None or y._counter is not None or y._meta is not None:
         node.y = y
         node.y_v = 0 if y._counter is None else y._counter[0]
@@ -22867,9 +22809,14 @@ def special_ndtri_exp_record(y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = y._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22900,7 +22847,7 @@ def special_nrdtrimn_node(p, std, x):
         std._edge or (edge_of(std) if std._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.std = std
     node.std_v = 0 if std._counter is None else std._counter[0]
     node.x = x
@@ -22915,7 +22862,6 @@ def special_nrdtrimn_record(p, std, x):
         std._edge or (edge_of(std) if std._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     node.std = std
     node.std_v = 0 if std._counter is None else std._counter[0]
     node.x = x
@@ -22925,12 +22871,10 @@ def special_nrdtrimn_record(p, std, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -22973,7 +22917,7 @@ def special_nrdtrisd_node(mn, p, x):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.mn = mn
     node.mn_v = 0 if mn._counter is None else mn._counter[0]
     node.x = x
@@ -22991,7 +22935,6 @@ def special_nrdtrisd_record(mn, p, x):
         p._edge or (edge_of(p) if p._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     node.mn = mn
     node.mn_v = 0 if mn._counter is None else mn._counter[0]
     node.x = x
@@ -23004,12 +22947,10 @@ def special_nrdtrisd_record(mn, p, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23064,7 +23005,7 @@ def special_obl_ang1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23088,7 +23029,7 @@ def special_obl_ang1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23135,7 +23076,7 @@ def special_obl_ang1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23160,7 +23101,7 @@ def special_obl_ang1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23202,7 +23143,7 @@ def special_obl_cv_node(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -23213,18 +23154,15 @@ def special_obl_cv_record(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._rare = None
     array = scipy.special._ufuncs.obl_cv(m._array, n._array, c._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23247,7 +23185,7 @@ def special_obl_rad1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23271,7 +23209,7 @@ def special_obl_rad1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23318,7 +23256,7 @@ def special_obl_rad1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23343,7 +23281,7 @@ def special_obl_rad1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23386,7 +23324,7 @@ def special_obl_rad2_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23410,7 +23348,7 @@ def special_obl_rad2_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23457,7 +23395,7 @@ def special_obl_rad2_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23482,7 +23420,7 @@ def special_obl_rad2_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -23521,7 +23459,7 @@ def special_owens_t_node(h, a):
     node = SpecialOwensTBackward0()
     node._edge0 = h._edge or (edge_of(h) if h._flags & EDGED else None)
     node._edge1 = a._edge or (edge_of(a) if a._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.h = h
     node.h_v = 0 if h._counter is None else h._counter[0]
     node.a = a
@@ -23533,7 +23471,6 @@ def special_owens_t_record(h, a):
     node = SpecialOwensTBackward0()
     node._edge0 = h._edge or (edge_of(h) if h._flags & EDGED else None)
     node._edge1 = a._edge or (edge_of(a) if a._flags & EDGED else None)
-    node._rare = None
     if h._edge is None or h._counter is not None or h._meta is not None:
         node.h = h
         node.h_v = 0 if h._counter is None else h._counter[0]
@@ -23549,12 +23486,10 @@ def special_owens_t_record(h, a):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23591,7 +23526,7 @@ def special_pbdv_node(v, x):
     node = SpecialPbdvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -23605,7 +23540,7 @@ def special_pbdv_record(v, x):
     node = SpecialPbdvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -23640,7 +23575,7 @@ def special_pbvv_node(v, x):
     node = SpecialPbvvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -23654,7 +23589,7 @@ def special_pbvv_record(v, x):
     node = SpecialPbvvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -23689,7 +23624,7 @@ def special_pbwa_node(a, x):
     node = SpecialPbwaBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -23703,7 +23638,7 @@ def special_pbwa_record(a, x):
     node = SpecialPbwaBackward0()
     node._edge0 = to_a = a._edge or (edge_of(a) if a._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         if a._edge is None or a._counter is not None or a._meta is not None:
             node.a = a
@@ -23738,7 +23673,7 @@ def special_pdtr_node(k, m):
     node = SpecialPdtrBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -23752,7 +23687,6 @@ def special_pdtr_record(k, m):
     node = SpecialPdtrBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
     if to_m is not None:
         if k._edge is None or k._counter is not None or k._meta is not None:
             node.k = k
@@ -23770,12 +23704,10 @@ def special_pdtr_record(k, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23802,7 +23734,7 @@ def special_pdtrc_node(k, m):
     node = SpecialPdtrcBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_m is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -23816,7 +23748,6 @@ def special_pdtrc_record(k, m):
     node = SpecialPdtrcBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_m = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
     if to_m is not None:
         if k._edge is None or k._counter is not None or k._meta is not None:
             node.k = k
@@ -23834,12 +23765,10 @@ def special_pdtrc_record(k, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23866,7 +23795,7 @@ def special_pdtri_node(k, y):
     node = SpecialPdtriBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_y is not None:
         node.k = k
         node.k_v = 0 if k._counter is None else k._counter[0]
@@ -23877,7 +23806,6 @@ def special_pdtri_record(k, y):
     node = SpecialPdtriBackward0()
     node._edge0 = to_k = k._edge or (edge_of(k) if k._flags & EDGED else None)
     node._edge1 = to_y = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if to_y is not None:
         if k._edge is None or k._counter is not None or k._meta is not None:
             node.k = k
@@ -23889,12 +23817,10 @@ def special_pdtri_record(k, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23925,7 +23851,7 @@ def special_poch_node(z, m):
     node = SpecialPochBackward0()
     node._edge0 = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     node.m = m
@@ -23937,7 +23863,6 @@ def special_poch_record(z, m):
     node = SpecialPochBackward0()
     node._edge0 = z._edge or (edge_of(z) if z._flags & EDGED else None)
     node._edge1 = m._edge or (edge_of(m) if m._flags & EDGED else None)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -23953,12 +23878,10 @@ def special_poch_record(z, m):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -23992,7 +23915,7 @@ def special_powm1_node(x, y):
     node = SpecialPowm1Backward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -24004,7 +23927,6 @@ def special_powm1_record(x, y):
     node = SpecialPowm1Backward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24020,12 +23942,10 @@ def special_powm1_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24064,7 +23984,7 @@ def special_pro_ang1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24088,7 +24008,7 @@ def special_pro_ang1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24135,7 +24055,7 @@ def special_pro_ang1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24160,7 +24080,7 @@ def special_pro_ang1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24202,7 +24122,7 @@ def special_pro_cv_node(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -24213,18 +24133,15 @@ def special_pro_cv_record(m, n, c):
         n._edge or (edge_of(n) if n._flags & EDGED else None),
         c._edge or (edge_of(c) if c._flags & EDGED else None),
     )
-    node._rare = None
     array = scipy.special._ufuncs.pro_cv(m._array, n._array, c._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24247,7 +24164,7 @@ def special_pro_rad1_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24271,7 +24188,7 @@ def special_pro_rad1_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24318,7 +24235,7 @@ def special_pro_rad1_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24343,7 +24260,7 @@ def special_pro_rad1_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24386,7 +24303,7 @@ def special_pro_rad2_node(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24410,7 +24327,7 @@ def special_pro_rad2_record(m, n, c, x):
         c._edge or (edge_of(c) if c._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24457,7 +24374,7 @@ def special_pro_rad2_cv_node(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24482,7 +24399,7 @@ def special_pro_rad2_cv_record(m, n, c, cv, x):
         cv._edge or (edge_of(cv) if cv._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.m = m
         node.m_v = 0 if m._counter is None else m._counter[0]
@@ -24521,7 +24438,7 @@ def special_pseudo_huber_node(delta, r):
     node = SpecialPseudoHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.delta = delta
     node.delta_v = 0 if delta._counter is None else delta._counter[0]
     node.r = r
@@ -24533,7 +24450,6 @@ def special_pseudo_huber_record(delta, r):
     node = SpecialPseudoHuberBackward0()
     node._edge0 = delta._edge or (edge_of(delta) if delta._flags & EDGED else None)
     node._edge1 = r._edge or (edge_of(r) if r._flags & EDGED else None)
-    node._rare = None
     if delta._edge is None or delta._counter is not None or delta._meta is not None:
         node.delta = delta
         node.delta_v = 0 if delta._counter is None else delta._counter[0]
@@ -24549,12 +24465,10 @@ def special_pseudo_huber_record(delta, r):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24590,7 +24504,7 @@ def special_psi_cpu(z):
 def special_psi_node(z):
     node = SpecialPsiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -24599,7 +24513,6 @@ def special_psi_node(z):
 def special_psi_record(z):
     node = SpecialPsiBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -24610,9 +24523,14 @@ def special_psi_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24642,7 +24560,7 @@ def special_radian_node(d, m, s):
         m._edge or (edge_of(m) if m._flags & EDGED else None),
         s._edge or (edge_of(s) if s._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -24653,18 +24571,15 @@ def special_radian_record(d, m, s):
         m._edge or (edge_of(m) if m._flags & EDGED else None),
         s._edge or (edge_of(s) if s._flags & EDGED else None),
     )
-    node._rare = None
     array = scipy.special._ufuncs.radian(d._array, m._array, s._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24701,7 +24616,7 @@ def special_rel_entr_node(x, y):
     node = SpecialRelEntrBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -24713,7 +24628,6 @@ def special_rel_entr_record(x, y):
     node = SpecialRelEntrBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24729,12 +24643,10 @@ def special_rel_entr_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24764,7 +24676,7 @@ def special_rgamma_cpu(z):
 def special_rgamma_node(z):
     node = SpecialRgammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -24773,7 +24685,6 @@ def special_rgamma_node(z):
 def special_rgamma_record(z):
     node = SpecialRgammaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -24784,9 +24695,14 @@ def special_rgamma_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24813,7 +24729,7 @@ def special_shichi_cpu(x):
 def special_shichi_node(x):
     node = SpecialShichiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -24822,7 +24738,7 @@ def special_shichi_node(x):
 def special_shichi_record(x):
     node = SpecialShichiBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24847,7 +24763,7 @@ def special_sici_cpu(x):
 def special_sici_node(x):
     node = SpecialSiciBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -24856,7 +24772,7 @@ def special_sici_node(x):
 def special_sici_record(x):
     node = SpecialSiciBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24881,7 +24797,7 @@ def special_sindg_cpu(x):
 def special_sindg_node(x):
     node = SpecialSindgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -24890,7 +24806,6 @@ def special_sindg_node(x):
 def special_sindg_record(x):
     node = SpecialSindgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -24901,9 +24816,14 @@ def special_sindg_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24930,7 +24850,7 @@ def special_smirnov_node(n, d):
     node = SpecialSmirnovBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_d = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_d is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -24944,7 +24864,6 @@ def special_smirnov_record(n, d):
     node = SpecialSmirnovBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_d = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._rare = None
     if to_d is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -24962,12 +24881,10 @@ def special_smirnov_record(n, d):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -24994,7 +24911,7 @@ def special_smirnovi_node(n, p):
     node = SpecialSmirnoviBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25005,7 +24922,6 @@ def special_smirnovi_record(n, p):
     node = SpecialSmirnoviBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._rare = None
     if to_p is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25017,12 +24933,10 @@ def special_smirnovi_record(n, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25053,7 +24967,7 @@ def special_smirnovp_node(n, d):
     node = SpecialSmirnovpBackward0()
     node._edge0 = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
@@ -25061,18 +24975,15 @@ def special_smirnovp_record(n, d):
     node = SpecialSmirnovpBackward0()
     node._edge0 = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = d._edge or (edge_of(d) if d._flags & EDGED else None)
-    node._rare = None
     array = scipy.special._ufuncs._smirnovp(n._array, d._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25090,7 +25001,7 @@ def special_spence_cpu(z):
 def special_spence_node(z):
     node = SpecialSpenceBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -25099,7 +25010,6 @@ def special_spence_node(z):
 def special_spence_record(z):
     node = SpecialSpenceBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -25110,9 +25020,14 @@ def special_spence_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25139,7 +25054,7 @@ def special_spherical_in_node(n, z):
     node = SpecialSphericalInBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25153,7 +25068,6 @@ def special_spherical_in_record(n, z):
     node = SpecialSphericalInBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25171,12 +25085,10 @@ def special_spherical_in_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25209,7 +25121,7 @@ def special_spherical_in_d_node(n, z):
     node = SpecialSphericalInDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25223,7 +25135,6 @@ def special_spherical_in_d_record(n, z):
     node = SpecialSphericalInDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25241,12 +25152,10 @@ def special_spherical_in_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25277,7 +25186,7 @@ def special_spherical_jn_node(n, z):
     node = SpecialSphericalJnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25291,7 +25200,6 @@ def special_spherical_jn_record(n, z):
     node = SpecialSphericalJnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25309,12 +25217,10 @@ def special_spherical_jn_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25347,7 +25253,7 @@ def special_spherical_jn_d_node(n, z):
     node = SpecialSphericalJnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25361,7 +25267,6 @@ def special_spherical_jn_d_record(n, z):
     node = SpecialSphericalJnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25379,12 +25284,10 @@ def special_spherical_jn_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25415,7 +25318,7 @@ def special_spherical_kn_node(n, z):
     node = SpecialSphericalKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25429,7 +25332,6 @@ def special_spherical_kn_record(n, z):
     node = SpecialSphericalKnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25447,12 +25349,10 @@ def special_spherical_kn_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25485,7 +25385,7 @@ def special_spherical_kn_d_node(n, z):
     node = SpecialSphericalKnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25499,7 +25399,6 @@ def special_spherical_kn_d_record(n, z):
     node = SpecialSphericalKnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25517,12 +25416,10 @@ def special_spherical_kn_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25553,7 +25450,7 @@ def special_spherical_yn_node(n, z):
     node = SpecialSphericalYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25567,7 +25464,6 @@ def special_spherical_yn_record(n, z):
     node = SpecialSphericalYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25585,12 +25481,10 @@ def special_spherical_yn_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25623,7 +25517,7 @@ def special_spherical_yn_d_node(n, z):
     node = SpecialSphericalYnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -25637,7 +25531,6 @@ def special_spherical_yn_d_record(n, z):
     node = SpecialSphericalYnDBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -25655,12 +25548,10 @@ def special_spherical_yn_d_record(n, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25691,7 +25582,7 @@ def special_stdtr_node(df, x):
     node = SpecialStdtrBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -25705,7 +25596,6 @@ def special_stdtr_record(df, x):
     node = SpecialStdtrBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if df._edge is None or df._counter is not None or df._meta is not None:
             node.df = df
@@ -25723,12 +25613,10 @@ def special_stdtr_record(df, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25755,7 +25643,7 @@ def special_stdtrit_node(df, p):
     node = SpecialStdtritBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_p is not None:
         node.df = df
         node.df_v = 0 if df._counter is None else df._counter[0]
@@ -25766,7 +25654,6 @@ def special_stdtrit_record(df, p):
     node = SpecialStdtritBackward0()
     node._edge0 = to_df = df._edge or (edge_of(df) if df._flags & EDGED else None)
     node._edge1 = to_p = p._edge or (edge_of(p) if p._flags & EDGED else None)
-    node._rare = None
     if to_p is not None:
         if df._edge is None or df._counter is not None or df._meta is not None:
             node.df = df
@@ -25778,12 +25665,10 @@ def special_stdtrit_record(df, p):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25814,7 +25699,7 @@ def special_struve_node(v, x):
     node = SpecialStruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -25828,7 +25713,6 @@ def special_struve_record(v, x):
     node = SpecialStruveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -25846,12 +25730,10 @@ def special_struve_record(v, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25884,22 +25766,26 @@ def special_tandg_cpu(x):
 def special_tandg_node(x):
     node = SpecialTandgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_tandg_record(x):
     node = SpecialTandgBackward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     array = scipy.special._ufuncs.tandg(x._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25927,7 +25813,7 @@ def special_tklmbda_node(x, lmbda):
     node = SpecialTklmbdaBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.lmbda = lmbda
     node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
     return node
@@ -25937,7 +25823,6 @@ def special_tklmbda_record(x, lmbda):
     node = SpecialTklmbdaBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = lmbda._edge or (edge_of(lmbda) if lmbda._flags & EDGED else None)
-    node._rare = None
     if lmbda._edge is None or lmbda._counter is not None or lmbda._meta is not None:
         node.lmbda = lmbda
         node.lmbda_v = 0 if lmbda._counter is None else lmbda._counter[0]
@@ -25948,12 +25833,10 @@ def special_tklmbda_record(x, lmbda):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -25990,7 +25873,7 @@ def special_voigt_profile_node(x, sigma, gamma):
         sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else None),
         gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.sigma = sigma
@@ -26007,7 +25890,6 @@ def special_voigt_profile_record(x, sigma, gamma):
         sigma._edge or (edge_of(sigma) if sigma._flags & EDGED else None),
         gamma._edge or (edge_of(gamma) if gamma._flags & EDGED else None),
     )
-    node._rare = None
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.sigma = sigma
@@ -26019,12 +25901,10 @@ def special_voigt_profile_record(x, sigma, gamma):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26075,7 +25955,7 @@ def special_wofz_cpu(z):
 def special_wofz_node(z):
     node = SpecialWofzBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.z = z
     node.z_v = 0 if z._counter is None else z._counter[0]
     return node
@@ -26084,7 +25964,6 @@ def special_wofz_node(z):
 def special_wofz_record(z):
     node = SpecialWofzBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     if z._edge is None or z._counter is not None or z._meta is not None:
         node.z = z
         node.z_v = 0 if z._counter is None else z._counter[0]
@@ -26095,9 +25974,14 @@ def special_wofz_record(z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26128,7 +26012,7 @@ def special_wright_bessel_node(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -26148,7 +26032,6 @@ def special_wright_bessel_record(a, b, x):
         b._edge or (edge_of(b) if b._flags & EDGED else None),
         x._edge or (edge_of(x) if x._flags & EDGED else None),
     )
-    node._rare = None
     if to_x is not None:
         node.a = a
         node.a_v = 0 if a._counter is None else a._counter[0]
@@ -26163,12 +26046,10 @@ def special_wright_bessel_record(a, b, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edges[0]
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26194,22 +26075,26 @@ def special_wrightomega_cpu(z):
 def special_wrightomega_node(z):
     node = SpecialWrightomegaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
+    node._form = UNDESCRIBED
     return node
 
 
 def special_wrightomega_record(z):
     node = SpecialWrightomegaBackward0()
     node._edge0 = z._edge or edge_of(z)
-    node._rare = None
     array = scipy.special._ufuncs.wrightomega(z._array)
     if type(array) is not ndarray:  # NumPy returns a number where there are no axes
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = z._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26237,7 +26122,7 @@ def special_xlog1py_node(x, y):
     node = SpecialXlog1PyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -26249,7 +26134,6 @@ def special_xlog1py_record(x, y):
     node = SpecialXlog1PyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -26265,12 +26149,10 @@ def special_xlog1py_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26301,7 +26183,7 @@ def special_xlogy_node(x, y):
     node = SpecialXlogyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     node.y = y
@@ -26313,7 +26195,6 @@ def special_xlogy_record(x, y):
     node = SpecialXlogyBackward0()
     node._edge0 = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = y._edge or (edge_of(y) if y._flags & EDGED else None)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -26329,12 +26210,10 @@ def special_xlogy_record(x, y):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26364,7 +26243,7 @@ def special_y0_cpu(x):
 def special_y0_node(x):
     node = SpecialY0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -26373,7 +26252,6 @@ def special_y0_node(x):
 def special_y0_record(x):
     node = SpecialY0Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -26384,9 +26262,14 @@ def special_y0_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26412,7 +26295,7 @@ def special_y1_cpu(x):
 def special_y1_node(x):
     node = SpecialY1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
+    node._form = UNDESCRIBED
     node.x = x
     node.x_v = 0 if x._counter is None else x._counter[0]
     return node
@@ -26421,7 +26304,6 @@ def special_y1_node(x):
 def special_y1_record(x):
     node = SpecialY1Backward0()
     node._edge0 = x._edge or edge_of(x)
-    node._rare = None
     if x._edge is None or x._counter is not None or x._meta is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -26432,9 +26314,14 @@ def special_y1_record(x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        edge = node._edge0
-        node._shape = edge._shape if edge is not None and edge._is_single else array.shape
-        node._dtype = FLOAT64
+        edge = x._edge
+        if edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None:
+            node._form = form
+        else:
+            try:
+                node._form = FORMS[array.shape]
+            except KeyError:
+                node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26461,7 +26348,7 @@ def special_yn_node(n, x):
     node = SpecialYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_x is not None:
         node.n = n
         node.n_v = 0 if n._counter is None else n._counter[0]
@@ -26475,7 +26362,6 @@ def special_yn_record(n, x):
     node = SpecialYnBackward0()
     node._edge0 = to_n = n._edge or (edge_of(n) if n._flags & EDGED else None)
     node._edge1 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
-    node._rare = None
     if to_x is not None:
         if n._edge is None or n._counter is not None or n._meta is not None:
             node.n = n
@@ -26493,12 +26379,10 @@ def special_yn_record(n, x):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26525,7 +26409,7 @@ def special_yv_node(v, z):
     node = SpecialYvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -26539,7 +26423,6 @@ def special_yv_record(v, z):
     node = SpecialYvBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -26557,12 +26440,10 @@ def special_yv_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26589,7 +26470,7 @@ def special_yve_node(v, z):
     node = SpecialYveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_z is not None:
         node.v = v
         node.v_v = 0 if v._counter is None else v._counter[0]
@@ -26603,7 +26484,6 @@ def special_yve_record(v, z):
     node = SpecialYveBackward0()
     node._edge0 = to_v = v._edge or (edge_of(v) if v._flags & EDGED else None)
     node._edge1 = to_z = z._edge or (edge_of(z) if z._flags & EDGED else None)
-    node._rare = None
     if to_z is not None:
         if v._edge is None or v._counter is not None or v._meta is not None:
             node.v = v
@@ -26621,12 +26501,10 @@ def special_yve_record(v, z):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS
@@ -26655,7 +26533,7 @@ def special_zeta_node(x, q):
     node = SpecialZetaBackward0()
     node._edge0 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = to_q = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
+    node._form = UNDESCRIBED
     if to_q is not None:
         node.x = x
         node.x_v = 0 if x._counter is None else x._counter[0]
@@ -26669,7 +26547,6 @@ def special_zeta_record(x, q):
     node = SpecialZetaBackward0()
     node._edge0 = to_x = x._edge or (edge_of(x) if x._flags & EDGED else None)
     node._edge1 = to_q = q._edge or (edge_of(q) if q._flags & EDGED else None)
-    node._rare = None
     if to_q is not None:
         if x._edge is None or x._counter is not None or x._meta is not None:
             node.x = x
@@ -26687,12 +26564,10 @@ def special_zeta_record(x, q):
         array = np_asarray(array)
     if array.dtype is FLOAT64:
         node._seq = get_following()()
-        result_shape = array.shape
-        edge = node._edge0 or node._edge1
-        node._shape = (
-            edge._shape if edge is not None and edge._shape == result_shape else result_shape
-        )
-        node._dtype = FLOAT64
+        try:
+            node._form = FORMS[array.shape]
+        except KeyError:
+            node._form = form_of(array.shape, FLOAT64)
         result = new_tensor(Tensor)
         result._array = array
         result._flags = RECORDED_FLAGS

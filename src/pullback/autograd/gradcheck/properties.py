@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pullback.autograd.api import grad
+from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.forward_ad import dual_level, make_dual, unpack_dual
 from pullback.autograd.gradcheck.jacobians import pushed
 from pullback.autograd.gradcheck.problem import Array, Problem, random_like
@@ -61,7 +62,7 @@ class _UndefinedGrad(Node):
 
     def __init__(self, tensor: Tensor):
         self._edges = (edge_of(tensor),)
-        self._rare = None
+        self._form = UNDESCRIBED
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Nothing, whatever arrives."""

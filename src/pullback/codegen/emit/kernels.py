@@ -185,8 +185,7 @@ def _recorded_inline(op: Emitted) -> list[str]:
         "        array = np_asarray(array)",
         "    if array.dtype is FLOAT64:",
         "        node._seq = get_following()()",
-        *_shape_of_result(op),
-        "        node._dtype = FLOAT64",
+        *_form_of_result(op),
         "        result = new_tensor(Tensor)",
         "        result._array = array",
         "        result._flags = RECORDED_FLAGS",
@@ -197,20 +196,26 @@ def _recorded_inline(op: Emitted) -> list[str]:
     ]
 
 
-def _shape_of_result(op: Emitted) -> list[str]:
-    """Lines that note the shape of an element-wise result: the very tuple that an edge has, where
-    they are equal. A chain of a million operations then has one of them, and no caches are filled.
+def _form_of_result(op: Emitted) -> list[str]:
+    """Lines that note the form of an element-wise result: the very tuple that other nodes have.
+
+    Of a function of one tensor it mostly is that of the node behind, which is known sooner.
     """
-    edge = " or ".join(f"node._edge{place}" for place in range(arity_of(op)))
-    lines = [f"        edge = {edge or 'node._edges[0]'}"]
-    if len(op.tensors) == 1:
-        is_same = "edge is not None and edge._is_single"
-        return [*lines, f"        node._shape = edge._shape if {is_same} else array.shape"]
-    is_same = "edge is not None and edge._shape == result_shape"
+    look_up = [
+        "        try:",
+        "            node._form = FORMS[array.shape]",
+        "        except KeyError:",
+        "            node._form = form_of(array.shape, FLOAT64)",
+    ]
+    if len(op.tensors) != 1:
+        return look_up
+    is_same = "edge is not None and (form := edge._form)[1] is FLOAT64 and form[2] is None"
     return [
-        "        result_shape = array.shape",
-        *lines,
-        f"        node._shape = edge._shape if {is_same} else result_shape",
+        f"        edge = {op.tensors[0].name}._edge",
+        f"        if {is_same}:",
+        "            node._form = form",
+        "        else:",
+        *map(indent, look_up),
     ]
 
 
@@ -304,6 +309,7 @@ def _node(op: Emitted, *, recording: bool = False) -> list[str]:
     """
     info = op.info
     assert info is not None
+    returns = op.schema.returns
     alone = len(op.tensors) == 1
     edges = [_edge(a, op.inplace, alone) for a in op.differentiable]
     # Whether a value is needed is asked of locals, which are read faster than the node.
@@ -316,7 +322,8 @@ def _node(op: Emitted, *, recording: bool = False) -> list[str]:
     else:
         locals_ = ", ".join(name.removesuffix(" = ") for name in local) + " = " if is_asked else ""
         lines.append(f"    node._edges = {locals_}{_edges_text(edges)}")
-    lines.append("    node._rare = None")
+    if not recording or len(returns) != 1 or not is_tensor(returns[0].type):
+        lines.append("    node._form = UNDESCRIBED")  # else it is described as soon as it is known
     for attribute in op.saved("inputs"):
         lines += _save_input(op, attribute, recording=recording)
     if is_asked:

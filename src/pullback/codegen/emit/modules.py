@@ -59,6 +59,7 @@ from pullback.tensor.tensor import CPU_FLAGS, Tensor, as_operand
 from . import operators
 """
 _IMPORTS_KERNELS = """\
+from pullback.autograd.form import FLOAT64, FORMS, UNDESCRIBED, form_of
 from pullback.autograd.inplace import check_inplace, write, write_by, write_out
 from pullback.autograd.node import (
     FREED,
@@ -70,7 +71,6 @@ from pullback.autograd.node import (
 from pullback.autograd.part import Part, PartNode
 from pullback.autograd.record import (
     EDGED,
-    FLOAT64,
     RECORDED_FLAGS,
     edge_of,
     record_inplace,

@@ -226,9 +226,9 @@ def _summed(formula: str, target: str) -> str:
     """A formula of a function that broadcasts: what is large is summed early, or never made.
 
     >>> _summed("-grad", "to_other")
-    '-(grad if grad.shape == to_other._shape else xp.grad_to(grad, to_other))'
+    '-(grad if grad.shape == to_other._form[0] else xp.grad_to(grad, to_other))'
     """
-    fits = f"grad.shape == {target}._shape"
+    fits = f"grad.shape == {target}._form[0]"
     if formula == "-grad":
         return f"-(grad if {fits} else xp.grad_to(grad, {target}))"
     factor = formula.removeprefix("grad * ")
@@ -277,7 +277,7 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
     if attribute in op.saved("outputs"):
         return [
             f"{name} = node.{name}",
-            f"if type({name}) is not ndarray or node._rare is not None:",
+            f"if type({name}) is not ndarray or node._form[2] is not None:",
             f'    {name} = output_array(node, "{name}")',
         ]
     place = place_of(op, attribute)
@@ -287,7 +287,7 @@ def _load(op: Emitted, attribute: SavedAttribute) -> list[str]:
     ]
     if place is not None:
         otherwise = [
-            f"elif type({name}) is not ndarray or {edge_text(op, place)}._rare is not None:",
+            f"elif type({name}) is not ndarray or {edge_text(op, place)}._form[2] is not None:",
             f'    {name} = input_array(node, "{name}")',
         ]
     return [

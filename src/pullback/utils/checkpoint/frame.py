@@ -25,6 +25,7 @@ from weakref import WeakKeyDictionary, ref
 import numpy as np
 
 from pullback.autograd.engine import GraphTask
+from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.modes import enable_grad
 from pullback.autograd.node import Node
 from pullback.autograd.record import save_list
@@ -84,7 +85,7 @@ class _Arguments(Node):
 
     def __init__(self, tensors: list[Tensor]):
         self._edges = ()
-        self._rare = None
+        self._form = UNDESCRIBED
         save_list(self, "tensors", list(tensors))
         pack_inputs(self)
 

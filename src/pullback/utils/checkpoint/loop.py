@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.level import in_forward_mode
 from pullback.autograd.modes import is_grad_enabled
 from pullback.autograd.namespaces import arrays
@@ -140,7 +141,7 @@ class _LoopBackward(Node):
         self.needs: list[tuple[bool, ...]] = []  # before each step, which leaves require grad
         self.captures: list[Edge] = []
         self.generators: Generators = {}
-        self._rare = None
+        self._form = UNDESCRIBED
 
     def run_forward(self, leaves: Leaves) -> Any:
         """Runs the loop, and becomes the history of its result."""

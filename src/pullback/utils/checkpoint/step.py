@@ -15,6 +15,7 @@ from typing import Any
 from weakref import ref
 
 from pullback.autograd.engine import GraphTask
+from pullback.autograd.form import form_of
 from pullback.autograd.modes import enable_grad, no_grad
 from pullback.autograd.node import (
     Edge,
@@ -45,10 +46,8 @@ class _Outside(Node):
     def __init__(self, loop: Any, shape: tuple[int, ...], dtype: Any):
         self.loop = loop
         self._edges: tuple[Edge, ...] = ()
-        self._rare = None
         self._seq = next_sequence_number()
-        self._shape = shape
-        self._dtype = dtype
+        self._form = form_of(shape, dtype)
 
     def backward(self, xp: Any, *grads: Any) -> tuple[Any, ...]:  # noqa: ARG002
         """Nobody comes here but from outside of the step."""
