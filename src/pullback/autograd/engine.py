@@ -113,8 +113,6 @@ class GraphTask:
     captures: Mapping[Node, list[tuple[int, int]]] = MappingProxyType({})  # node -> output, place
     needed: set[Node] | None = None  # None: everything runs
     search = staticmethod(needed_nodes)  # finds what is needed for what was asked for
-    handed: Any = None  # tensors that code of the user's has seen, see handed.py
-    starts: Sequence[tuple[Node, int, Tensor]] = ()  # the roots whose gradients were given
     payloads = False  # whether gradients may hold something else than arrays
     before: State | None = None  # the thread's, if the pass has been announced
     roots: list[Node]
@@ -125,6 +123,9 @@ class GraphTask:
         self.create_graph = create_graph
         self.retain_graph = retain_graph
         self.captured: dict[int, Any] = {}
+        # Every custom backward asks for these two; of an object itself they are read sooner.
+        self.handed: Any = None  # tensors that code of the user's has seen, see handed.py
+        self.starts: Sequence[tuple[Node, int, Tensor]] = ()  # the roots whose gradients were given
 
     @cached_property
     def id(self) -> int:

@@ -51,18 +51,16 @@ def __array_ufunc__(  # noqa: N807 - NumPy's name
     **options: Any,
 ) -> Any:
     if not options and method == "__call__":
-        calls = UNARY.get(ufunc)
-        if calls is not None:  # then the only input is the tensor that was asked
-            try:
-                kernel = calls[get_state()][self._flags]
-            except KeyError:
-                return UFUNCS[ufunc](self)
+        try:
+            kernel = UNARY[ufunc][get_state()][self._flags]  # the only input is the tensor asked
+        except KeyError:
+            if ufunc in UFUNCS:
+                return UFUNCS[ufunc](*inputs)
+        else:
             try:
                 return kernel(self)
             except ERRORS as error:
                 raise named_error(error, UFUNCS[ufunc].__name__, self) from None
-        if ufunc in UFUNCS:
-            return UFUNCS[ufunc](*inputs)
     function = UFUNCS.get(ufunc) or find_function(ufunc)
     if method == "__call__" and not options and function is not None:
         return function(*inputs)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.handed import current_handed
 from pullback.autograd.node import FREED, Node, get_following
 from pullback.autograd.running import current_graph_task
@@ -33,6 +34,15 @@ __all__ = ["compile_backward", "compile_plain", "compile_recording", "is_simple"
 
 _Function = Callable[..., Any]
 
+
+def _count_alone() -> int:
+    """What ``sys.getrefcount`` says of something that one local holds; differs by Python."""
+    alone = object()
+    return sys.getrefcount(alone)
+
+
+_ALONE = _count_alone()
+
 _PLAIN = """\
 def run({arguments}):
     state = get()
@@ -45,6 +55,7 @@ def run({arguments}):
         type(result) is Tensor
         and type(array := result._array) is ndarray
         and array.base is None
+        and count(array) == HELD
         and not result._flags & REQUIRES_GRAD
         and not state.modes{distinct}
     ):
@@ -55,6 +66,8 @@ def run({arguments}):
 _RECORDING = """\
 def run({arguments}):
     node = new(cls)
+    node._form = UNDESCRIBED
+    node._constant = ()
     node._edges = ({edges})
     node._seq = following()()
     state = get()
@@ -65,6 +78,7 @@ def run({arguments}):
             type(result) is Tensor
             and type(array := result._array) is ndarray
             and array.base is None
+            and count(array) == HELD
             and result._flags == CPU_FLAGS
             and not state.modes{distinct}
         )
@@ -219,12 +233,6 @@ def _noted(shown: Tensor, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
     return tuple([None if grad is None else grad._array for grad in grads])
 
 
-def _count_alone() -> int:
-    """What ``sys.getrefcount`` says of something that one local holds; differs by Python."""
-    alone = object()
-    return sys.getrefcount(alone)
-
-
 def _conditions(names: list[str], tensors: list[str], or_else: str) -> str:
     """That gradients are new, or what else they may be; None for what is no tensor."""
     return "".join(
@@ -246,10 +254,7 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         arguments=", ".join(names),
         packed=packed,
         edges="".join(f"{name}._edge or edge_of({name}), " for name in tensors),
-        distinct="".join(
-            f"\n            and {n}._array is not array and {n}._array.base is not array"
-            for n in tensors
-        ),
+        distinct="".join(f" and result is not {n}" for n in tensors),
         setup=setup if given.get("setup") is not None else "",
         call=call.format(names=", ".join(names), count=len(names)),
         returned="".join(f" + ({n} is tensor)" for n in tensors),
@@ -263,12 +268,14 @@ def _compile(template: str, schema: FunctionSchema, filename: str, **given: Any)
         ),
     )
     namespace: dict[str, Any] = {
-        "ALONE": _count_alone(),
+        "ALONE": _ALONE,
+        "HELD": _ALONE + 1,  # by one tensor, too: then no other can lie in its memory
         "CPU_FLAGS": CPU_FLAGS,
         "FREED": FREED,
         "RECORDED": CPU_FLAGS | REQUIRES_GRAD,
         "REQUIRES_GRAD": REQUIRES_GRAD,
         "Tensor": Tensor,
+        "UNDESCRIBED": UNDESCRIBED,
         "View": View,
         "asarray": np.asarray,
         "count": sys.getrefcount,

@@ -48,7 +48,6 @@ class CustomOpNode(FunctionCtx):
 
     _rules: ClassVar[Rules]
     _forward_cls = UserFunction
-    _form: Form = UNDESCRIBED
     _outputs: int = 1  # type: ignore[misc]  # counted for every call
     _to_save: tuple[Any, ...] | None = None
     _for_forward: tuple[Any, ...] = ()
@@ -239,6 +238,7 @@ def _node_maker(rules: Rules) -> Callable[[tuple[Any, ...]], CustomOpNode]:
 
     def make(args: tuple[Any, ...]) -> CustomOpNode:
         node: CustomOpNode = object.__new__(cls)
+        node._form = UNDESCRIBED
         edges: list[Edge] = []
         node._given = tuple(
             [_taken(value, edges, list_) for value, list_ in zip(args, lists, strict=True)]
