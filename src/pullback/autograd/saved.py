@@ -50,7 +50,6 @@ __all__ = [
     "output_array",
     "output_edge",
     "output_from",
-    "own_result",
     "restore_tangents",
     "save_output",
     "saved_input",
@@ -111,7 +110,7 @@ def saved_output(node: Any, name: str) -> Any:
         with COUNTING:  # at this moment another thread could do the same
             value = getattr(node, name)
             if type(value) is np.ndarray:
-                value = own_result(node, value)
+                value = output_from(value, node.shared_counter([0]))
                 setattr(node, name, value)
     return value
 
@@ -168,12 +167,6 @@ def output_from(array: Any, counter: list[Any]) -> SavedOutput:
     saved.flags = CPU_FLAGS | REQUIRES_GRAD if array.dtype.kind in "fc" else CPU_FLAGS
     saved.slices = saved.tangents = None
     return saved
-
-
-def own_result(node: Node, array: Any) -> SavedOutput:
-    """The only result of a node, which has stored it as a bare array."""
-    with COUNTING:
-        return output_from(array, node.shared_counter([0]))
 
 
 def load_array(node: Node, value: Any, expected: Any) -> Any:

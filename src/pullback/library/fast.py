@@ -104,7 +104,9 @@ def run({arguments}):
         kept = node._kept = []
         for tensor in saved:
             if tensor is result and result._counter is None and result._edge is not None:
-                kept.append((array, None))  # the node knows of writes to its only result
+                # Whoever has saved it too counts by this: a backward may write to what it is shown.
+                result._counter = counter = [0]
+                kept.append((array, counter))
             elif (
                 type(tensor) is Tensor
                 and tensor is not result

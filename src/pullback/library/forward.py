@@ -15,7 +15,7 @@ import numpy as np
 
 from pullback.autograd.level import Level
 from pullback.autograd.node import ends_of
-from pullback.autograd.saved import SavedOutput, own_result, version
+from pullback.autograd.saved import SavedOutput, output_from, version
 from pullback.autograd.tangents import (
     below,
     keep_tangents,
@@ -64,9 +64,9 @@ def _remember_tangents(result: Any) -> None:
             continue
         node, number = ends_of(tensor._edge)
         kept: Any = getattr(node, "_kept", ())
-        for place, (value, _) in enumerate(kept):
+        for place, (value, expected) in enumerate(kept):
             if type(value) is np.ndarray:
-                value = own_result(node, value)
+                value = output_from(value, expected)
                 kept[place] = (value, 0)
             if isinstance(value, SavedOutput) and value.number == number:
                 keep_tangents(value, tensor)

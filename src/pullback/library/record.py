@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from pullback.autograd.anomaly import is_anomaly_enabled, remember_call
-from pullback.autograd.form import UNDESCRIBED, Form
+from pullback.autograd.form import UNDESCRIBED
 from pullback.autograd.function import Function as UserFunction
 from pullback.autograd.function import FunctionCtx
 from pullback.autograd.handed import shown, taken
 from pullback.autograd.node import FREED, Edge, freed_error, get_following
 from pullback.autograd.payload_nodes import mark
 from pullback.autograd.register import refreshing
-from pullback.autograd.saved import own_result
+from pullback.autograd.saved import output_from
 from pullback.autograd.view import edge_of
 from pullback.dispatch import OpOverload, after_autograd
 from pullback.dispatch.keys import DUAL, KEY_BITS, PLAIN_VIEW, REQUIRES_GRAD, DispatchKey
@@ -113,18 +113,17 @@ class CustomOpNode(FunctionCtx):
         loaded = []
         for value, expected in kept:
             # The common cases in full: the node's own result as ``fast.py`` keeps it, and an input.
-            if expected is None:
-                rare = self._form[2]
-                if rare is None or (type(rare) is list and not rare[0]):
+            if type(expected) is list:
+                if expected[0] == 0:
                     tensor = _new(Tensor)
                     tensor._array = value
                     tensor._flags = _RECORDED
                     tensor._edge = self
-                    tensor._counter = rare
+                    tensor._counter = expected
                     tensor._meta = None
                     loaded.append(tensor)
                     continue
-                value = own_result(self, value)
+                value = output_from(value, expected)
             elif type(value) is Tensor:
                 counter, meta = value._counter, value._meta
                 if (0 if counter is None else counter[0]) == expected and (

@@ -104,16 +104,87 @@ def test_inference_mode_and_versions(cube, leaf):
         y.backward()
 
 
-def test_a_result_that_is_saved_is_checked_and_released(ns, leaf):
-    op = pb.library.custom_op(
-        f"{ns}::exp", lambda x: pb.exp(x), mutates_args=(), schema="(Tensor x) -> Tensor"
-    )
+def _keep_output(ctx, inputs, output):
+    ctx.save_for_backward(output)
+
+
+def _exp(ns, kernel):
+    """An operator that saves its result."""
+    op = pb.library.custom_op(f"{ns}::exp", kernel, mutates_args=(), schema="(Tensor x) -> Tensor")
     formula = lambda ctx, g: ctx.saved_tensors[0] * g  # noqa: E731 - both rules
-    op.register_autograd(
-        formula, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output)
-    )
+    op.register_autograd(formula, setup_context=_keep_output)
     op.register_jvp(formula)
-    x = leaf(0.0)
+    return op
+
+
+@pytest.mark.parametrize("is_hooked", [False, True])
+def test_what_becomes_of_a_saved_result_is_known_to_its_node(ns, leaf, is_hooked):
+    op, x = _exp(ns, lambda x: pb.exp(x)), leaf(0.0, 0.0)
+
+    def result():
+        y = op(x)
+        if is_hooked:  # then the node knows more of its result than the counter
+            y.register_hook(lambda grad: grad * 3)
+        return y
+
+    factor = 3.0 if is_hooked else 1.0
+    y = result()
+    view = y[:1]
+    assert y._version == 0
+    assert pb.autograd.grad((y.sum() + view.sum()), x)[0].tolist() == [2 * factor, factor]
+    y = result()
+    view = y[:1]
+    with pb.no_grad():
+        view.mul_(2)
+    with pytest.raises(RuntimeError, match="output 0 of expBackward, is at version 1"):
+        y.sum().backward()
+    y = result()
+    (saved,) = y.grad_fn.saved_tensors
+    with pb.no_grad():
+        saved.add_(1)
+    assert y._version == 1
+    with pytest.raises(RuntimeError, match="is at version 1"):
+        y.sum().backward()
+
+
+def test_a_backward_that_writes_to_a_saved_result_is_noticed_by_others(ns, leaf):
+    op, x = _exp(ns, lambda x: pb.exp(x)), leaf(0.0)
+    other = pb.library.custom_op(
+        f"{ns}::square", lambda x: x * x, mutates_args=(), schema="(Tensor x) -> Tensor"
+    )
+    other.register_autograd(lambda ctx, g: 2 * ctx.saved_tensors[0] * g, setup_context=_keep_inputs)
+
+    def write(ctx, grad):
+        ctx.saved_tensors[0].mul_(2)
+        return grad
+
+    op.register_autograd(write, setup_context=_keep_output)
+    y = op(x)
+    z = other(y)
+    y.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="is at version 1"):
+        pb.autograd.grad(z, y)
+
+
+def test_a_result_that_a_kernel_keeps_is_new_all_the_same(ns, leaf):
+    kept = []
+
+    def kernel(x):
+        kept.append(pb.exp(x))
+        return kept[-1]
+
+    op, x = _exp(ns, kernel), leaf(0.0)
+    op(x).backward()
+    assert x.grad.tolist() == [1.0]
+    y = op(x)
+    with pb.no_grad():
+        kept[-1].mul_(2)
+    with pytest.raises(RuntimeError, match="is at version 1"):
+        y.backward()
+
+
+def test_a_result_that_is_saved_is_checked_and_released(ns, leaf):
+    op, x = _exp(ns, lambda x: pb.exp(x)), leaf(0.0)
     y = op(x)
     (saved,) = y.grad_fn.saved_tensors
     assert saved.grad_fn is y.grad_fn
