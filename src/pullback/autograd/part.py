@@ -16,6 +16,7 @@ from pullback.autograd.node import Node, OneEdge
 __all__ = ["Part", "PartNode", "add_part"]
 
 _ndarray = np.ndarray
+_zeros = np.zeros
 
 
 def add_part(whole: NDArray[Any], index: Any, grad: Any) -> None:
@@ -97,6 +98,6 @@ class PartNode(OneEdge):
         if target is None or grad.dtype is not target._form[1]:
             return self.run(None, grad, keep)
         owned.add(target)
-        whole = np.zeros(self.self_shape, grad.dtype)
+        whole = _zeros(self.self_shape, grad.dtype)
         whole[self.index] = grad
         return (whole,)

@@ -46,12 +46,13 @@ Indices = Sequence[Array | None]
 
 _FLOAT64 = np.dtype(np.float64)
 _INTP = np.dtype(np.intp)
+_ndarray = np.ndarray  # NumPy's module is slow to be asked for a name
 
 
 def getitem(x: Array, index: Any) -> Array:
     """Basic indexing; an array even where NumPy would return a scalar."""
     result = x[index]
-    return result if type(result) is np.ndarray else x[(*index, Ellipsis)]
+    return result if type(result) is _ndarray else x[(*index, Ellipsis)]
 
 
 def getitem_backward(grad: Array, shape: Sequence[int], index: Any) -> Array:

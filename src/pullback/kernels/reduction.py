@@ -41,7 +41,9 @@ __all__ = [
     "var",
 ]
 
+_ndarray = np.ndarray  # NumPy's module is slow to be asked for a name
 _add: np.ufunc = np.add
+_sum: Any = np.add.reduce
 _multiply: np.ufunc = np.multiply
 
 Axes = int | tuple[int, ...] | list[int] | None
@@ -68,11 +70,12 @@ def sum(
     x: NDArray[Any], axis: Axes = None, keepdims: bool = False, *, dtype: DTypeLike | None = None
 ) -> Any:
     """The sum over some axes, or all."""
-    if type(axis) is list:
-        axis = axes_of(axis)
-    if axis is not None and type(x) is np.ndarray and x.size >= HUGE and dtype is None:
-        return sum_huge(x, axis, keepdims)
-    return _add.reduce(x, axis, dtype, keepdims=keepdims)
+    if axis is not None:
+        if type(axis) is list:
+            axis = axes_of(axis)
+        if type(x) is _ndarray and x.size >= HUGE and dtype is None:
+            return sum_huge(x, axis, keepdims)
+    return _sum(x, axis, dtype, None, keepdims)  # names would cost, too
 
 
 def mean(

@@ -46,6 +46,7 @@ __all__ = [
 
 Array = NDArray[Any]
 _ndarray = np.ndarray
+_concatenate = np.concatenate
 _WHOLE = slice(None)
 
 
@@ -223,7 +224,7 @@ def as_strided(
 
 def concatenate(tensors: Sequence[Array], axis: int | None = 0) -> Array:
     """Arrays joined along an axis."""
-    return np.concatenate(tensors, axis)
+    return _concatenate(tensors, axis)
 
 
 def stack(tensors: Sequence[Array], axis: int = 0) -> Array:
