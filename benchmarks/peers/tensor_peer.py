@@ -131,6 +131,11 @@ class TensorPeer(Peer):
 
         return run
 
+    def functional_hvp(self, problem: Problem) -> Run:
+        product, function = self.lib.autograd.functional.hvp, self._function(problem)
+        x, v = self.tensor(problem.params[0]), self.tensor(problem.consts[-1])
+        return lambda: product(function, x, v)
+
     def saved_bytes(self, problem: Problem) -> int:
         consts, params = tuple(map(self.tensor, problem.consts)), self._leaves(problem)
         inputs = {self.storage(t)[0] for t in (*params, *consts)}

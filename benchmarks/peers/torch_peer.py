@@ -67,7 +67,7 @@ class CompiledTorchPeer(TorchPeer):
         return torch.compile(function, dynamic=False)
 
     def ability(self, name: str) -> Callable[[Problem], Any]:
-        if name == "hvp":
+        if name in ("hvp", "functional_hvp"):
             raise UnavailableError("compiled functions have no second backward pass")
         if name == "saved_bytes":
             raise UnavailableError("compiled functions do not show what they save")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Arrays = tuple[Array, ...]
 
-Task = Literal["grad", "train", "rows", "row_loop", "jacobian", "hessian", "hvp"]
+Task = Literal["grad", "train", "rows", "row_loop", "jacobian", "hessian", "hvp", "functional_hvp"]
 """What is asked of a peer.
 
 - ``grad``: the value of the function, and its gradient by every parameter.
@@ -26,7 +26,8 @@ Task = Literal["grad", "train", "rows", "row_loop", "jacobian", "hessian", "hvp"
   All of them, and for each the gradient of its sum by every parameter.
 - ``row_loop``: the same, observation by observation.
 - ``jacobian``, ``hessian``: the whole matrix, by the only parameter.
-- ``hvp``: the Hessian times the last constant.
+- ``hvp``: the Hessian times the last constant, in the quickest way that the peer offers.
+- ``functional_hvp``: the value and the same product, by the function that is called ``hvp``.
 """
 
 LEARNING_RATE = 0.01  # of the task `train`

@@ -33,6 +33,10 @@ def hvp_by_hand(params: Arrays, consts: Arrays) -> list[Array]:
     return [x.T @ (_curvature(params, consts) * (x @ v)) + RIDGE * v]
 
 
+def functional_hvp_by_hand(params: Arrays, consts: Arrays) -> list[Array]:
+    return [np.asarray(loss(np, params, consts)), *hvp_by_hand(params, consts)]
+
+
 def _data(n: int, d: int) -> tuple[Arrays, Arrays]:
     rng = generator()
     return (rng.normal(size=d) * 0.3,), (rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], size=n))
@@ -45,6 +49,12 @@ def hessian(n: int, d: int) -> Problem:
 def hvp(n: int, d: int) -> Problem:
     params, consts = _data(n, d)
     return Problem(loss, params, (*consts, generator(1).normal(size=d)), hvp_by_hand)
+
+
+def functional_hvp(n: int, d: int) -> Problem:
+    params, consts = _data(n, d)
+    v = generator(1).normal(size=d)
+    return Problem(loss, params, (*consts, v), functional_hvp_by_hand)
 
 
 WORKLOADS = (
@@ -65,5 +75,13 @@ WORKLOADS = (
         {"n": 12, "d": 3},
         task="hvp",
         target=Target(0.4, 0.3),
+    ),
+    Workload(
+        "functional_hvp",
+        "value and the same product, by autograd.functional.hvp",
+        functional_hvp,
+        {"n": 1000, "d": 30},
+        {"n": 12, "d": 3},
+        task="functional_hvp",
     ),
 )
