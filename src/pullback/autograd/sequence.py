@@ -104,7 +104,9 @@ def run_in_sequence(
                     and one._is_single
                     and one not in buffers
                 ):
-                    following, grad, turn, results = one, results[0], -one._seq, ()
+                    # A long chain waits for memory, so its numbers are left alone where none waits.
+                    turn = -one._seq if heap else 0
+                    following, grad, results = one, results[0], ()
             else:
                 edges = iter(node._edges)
             # Nodes share their forms, so equal ones are mostly known without a look.
