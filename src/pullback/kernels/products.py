@@ -39,7 +39,7 @@ _FEW = 64  # elements of a stack, from which one product and two reshapes beat a
 _LARGE = 2048  # elements, from which it is worth looking at the shapes of a stack
 _SHARED_ALREADY = 1 << 18  # multiplications in a product, from which OpenBLAS has threads share it
 _CALL = 1000  # multiplications in the time that a call of the BLAS library takes
-_SHARE = 1 << 20  # multiplications, some 100 microseconds, that are worth a thread
+_SHARE = 3 << 19  # multiplications, some 170 microseconds, in which a thread has woken up
 
 
 def matmul(a: Array, b: Array) -> Any:
