@@ -36,9 +36,10 @@ _INPUT_FLAGS = CPU_FLAGS | REQUIRES_GRAD | DUAL
 def curvature(
     call: Callable[[list[Tensor]], Any], leaves: Sequence[Tensor], vectors: Sequence[Tensor]
 ) -> tuple[Tensor, list[Tensor]] | None:
-    """What a scalar function returns, and its Hessian times a vector; both are lists of parts.
+    """What a scalar function returns, and its Hessian times a vector.
 
-    None where that takes the general way: the function then has to run again.
+    Argument, vector and product are lists of parts. None where that takes the general way: the
+    function then has to run again.
     """
     if not (_is_plain(leaves) and _is_plain(vectors)):
         return None
